@@ -7,13 +7,11 @@ A job on one account, and one on thirty, as a job over thirty blocks or a federa
 agents has. One session runs all of it, as a worker's pooled connection does, so its plans are as
 old as the ledger. Statistics are those of accounts just opened, and autovacuum is off: so things
 may stand until ANALYZE comes by. Each step is a statement of its own, and durable. `ratio` is the
-median of the last jobs by the median of the first. The same is done again with the functions as
-they were before migration 0018.
+median of the last jobs by the median of the first.
 """
 
 from __future__ import annotations
 
-import itertools
 import json
 import statistics
 import sys
@@ -29,7 +27,6 @@ from discreet.privacy.filters import Cap
 from discreet.privacy.units import Price
 from discreet.settings import Settings
 from discreet.storage.database import libpq_url
-from discreet.storage.migrations import migrate
 from discreet.usecases.budgets import cap_amounts, filter_limits
 
 JOBS = 400
@@ -48,13 +45,11 @@ def run(jobs: int = JOBS) -> list[dict[str, Any]]:
     """Median milliseconds of each step at the end of the history; the peer is its beginning, in the
     same run."""
     rows = []
-    for note, count in itertools.product(("", "functions as before 0018"), ACCOUNTS):
+    for count in ACCOUNTS:
         with (
             tempfile.TemporaryDirectory(prefix="discreet-bench-") as folder,
             embedded(Settings(state=Path(folder), workers=0)) as settings,
         ):
-            if note:
-                migrate(settings, "0016", down=True)
             found = measure(settings, count, jobs)
         for step, (first, last) in found.items():
             row = {
@@ -68,7 +63,7 @@ def run(jobs: int = JOBS) -> list[dict[str, Any]]:
                 "peer_value": first,
                 "ratio": last / first,
             }
-            rows.append({**row, **times, "note": note})
+            rows.append({**row, **times, "note": ""})
     return rows
 
 
@@ -113,5 +108,5 @@ if __name__ == "__main__":
     for row in run(int(sys.argv[1]) if len(sys.argv) > 1 else JOBS):
         print(
             f"{row['benchmark']}: {row['peer_value']:.3g} -> {row['ours']:.3g} ms "
-            f"({row['ratio']:.3g}) {row['note']}"
+            f"({row['ratio']:.3g})"
         )

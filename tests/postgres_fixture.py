@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import itertools
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
 from discreet.installation.database_roles import APP, OWNER
 from discreet.installation.postgres import EmbeddedPostgres
+from discreet.storage import migrations, schema
 
 TEMPLATE = "migrated"
 _numbers = itertools.count(1)
@@ -62,3 +65,22 @@ def fresh_database(server: EmbeddedPostgres, template: str | None = TEMPLATE) ->
         yield database(server, name)
     finally:
         server.drop_database(name)
+
+
+def next_revision(folder: Path, monkeypatch: pytest.MonkeyPatch, oldest: str | None = None) -> str:
+    """While `monkeypatch` lasts, this process has the migrations of a version after this one, which
+    adds a table and a column; returns its number. `oldest`: whose code it says may still run."""
+    before = schema.revisions()[-1]
+    number = f"{int(before) + 1:04}"
+    place = shutil.copytree(schema.scripts(), folder / "migrations")
+    (place / "versions" / f"{number}_next.py").write_text(
+        "from alembic import op\n"
+        f"revision, down_revision = {number!r}, {before!r}\n"
+        + (f"OLDEST = {oldest!r}\n" if oldest else "")
+        + "def upgrade():\n"
+        '    op.execute("CREATE TABLE comes_next AS SELECT 1 AS number")\n'
+        '    op.execute("ALTER TABLE jobs ADD COLUMN comes_next text")\n'
+    )
+    for module in (schema, migrations):
+        monkeypatch.setattr(module, "scripts", lambda: place)
+    return number

@@ -25,7 +25,7 @@ CREATE TABLE keys (
   role text NOT NULL,  -- what its holder may do
   lookup text NOT NULL UNIQUE,  -- the part of the key by which it is found
   mac bytea NOT NULL,  -- HMAC-SHA256 of the whole key under a pepper
-  pepper_id text,  -- which pepper that is; null: a key of before schema 0002 that was not used since
+  pepper_id text NOT NULL,  -- which pepper that is
   created_at timestamptz NOT NULL DEFAULT now(),  -- when it was made
   expires_at timestamptz,  -- when it expires; null: never
   revoked_at timestamptz,  -- when it was revoked; null: it was not

@@ -42,8 +42,8 @@ CREATE TABLE datasets (
   mode text NOT NULL,  -- private: jobs are charged; simulation: the data are public, nothing is charged
   digest bytea NOT NULL,  -- HMAC-SHA256 of tenant and canonical content, so that the same content is registered once
   content_key_id text NOT NULL,  -- the master key that wraps wrapped_key, or sealed the chunks where there is none
-  wrapped_key bytea,  -- the content's own key, bound to this row's terms; null: erased, or registered by schema 0001
-  sealed_bytes bigint,  -- the length of the sealed content in bytes; null: registered by schema 0001
+  wrapped_key bytea,  -- the content's own key, bound to this row's terms; null: erased
+  sealed_bytes bigint,  -- the length of the sealed content in bytes; null: erased
   object_name text,  -- where the sealed content lies in the object storage; null: in dataset_chunks
   expires_at timestamptz,  -- when the content is erased; null: only on request
   delete_after_job boolean NOT NULL DEFAULT false,  -- the content is erased when its first job has succeeded

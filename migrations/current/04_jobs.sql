@@ -30,7 +30,7 @@ CREATE TABLE jobs (
   release_key bytea,  -- SHA-256 of dataset, kind and all fields that its release fixes; null: it has no such release
   name text,  -- the name that its sender gave it; null: none
   mostly_noise boolean NOT NULL DEFAULT false,  -- its result says that it is mostly noise
-  headline text,  -- the answer of its result, in a sentence; null: none, from before schema 0012, or deleted with the result
+  headline text,  -- the answer of its result, in a sentence; null: none, or deleted with the result
   result_gone_at timestamptz,  -- when its result, release and events were deleted by retention; null: they were not
   source_id text,  -- the source whose blocks it reads; whoever writes the row has seen its versions; null: it reads no blocks
   versions int4multirange,  -- which versions of them, by their numbers in the source; its problem names them in order, sealed
@@ -104,7 +104,7 @@ CREATE TABLE releases (
   job_id text PRIMARY KEY REFERENCES jobs,  -- whose release; the row is deleted when the job fails or is cancelled
   attempt integer NOT NULL,  -- the fencing token of who wrote it
   content_key_id text NOT NULL,  -- the master key that wraps wrapped_key, or sealed the release where there is none
-  wrapped_key bytea,  -- the release's own key, bound to terms; null: the release of a session, or from before schema 0009
+  wrapped_key bytea,  -- the release's own key, bound to terms; null: the release of a session
   terms bytea,  -- SHA-256 of what was accepted: tenant, problem, plan, price, dataset with public part; null: as for wrapped_key
   digest bytea,  -- SHA-256 of what was released, which certificates name; null: the row is deleted when the job ends
   sealed bytea NOT NULL,  -- the release under authenticated encryption
@@ -291,8 +291,7 @@ LANGUAGE plpgsql AS $$
 -- session, terms, budget, traceparent, seal, release_key (hex), released_by, name, objects, source, versions, revision}: the
 -- last is that of the dataset or of the source of which the plan was made. Without a
 -- dataset and with released_by a job reads what these jobs released. objects are ids of the public objects that the problem
--- names; source has the blocks that it reads, of which versions are the numbers, as a multirange. Code from before schema
--- 0034 says blocks instead of both: ids of versions.
+-- names; source has the blocks that it reads, of which versions are the numbers, as a multirange.
 -- _accounts are those of the data (none: the data are public, and nothing is charged); caps on the tenant and on the
 -- principal are added here, so that no caller can forget them.
 -- With a session a job is federated: it waits for its agents instead of a worker. Nothing is reserved yet: the accounts are
@@ -329,15 +328,6 @@ BEGIN
     END IF;
     source := one ->> 'source';
     parts := (one ->> 'versions')::int4multirange;
-    IF one -> 'blocks' -> 0 IS NOT NULL THEN  -- a number for each, or one that nobody has
-      SELECT min(d.source_id), range_agg(int4range(coalesce(d.number, 0), coalesce(d.number, 0), '[]')) INTO source, parts
-        FROM jsonb_array_elements_text(one -> 'blocks') AS b(id) LEFT JOIN datasets AS d ON d.id = b.id AND d.tenant_id = _tenant
-        HAVING count(DISTINCT d.source_id) = 1;
-      IF NOT FOUND THEN
-        source := '';
-        parts := '{[0,1)}';
-      END IF;
-    END IF;
     job_id := NULL;
     created_at := NULL;
     standings := NULL;

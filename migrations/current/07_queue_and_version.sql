@@ -1,7 +1,7 @@
 -- The queue, and which schema this is.
 --
--- Tables, types and functions named procrastinate_* are those of the library procrastinate, made by migration 0001 from
--- the version that is installed; discreet changes one trigger of them. An entry carries a job's id and no more.
+-- Tables, types and functions named procrastinate_* are those of the library procrastinate, made before
+-- all others from the version that is installed; discreet changes one trigger of them. An entry carries a job's id and no more.
 
 GRANT ALL ON procrastinate_jobs, procrastinate_events, procrastinate_periodic_defers, procrastinate_workers TO discreet_app;
 GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO discreet_app;

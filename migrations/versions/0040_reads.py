@@ -8,7 +8,7 @@ import psycopg
 from alembic import context, op
 
 revision = "0040"
-down_revision = "0039"
+down_revision = "0001"
 
 
 def execute_script(sql: str) -> None:
@@ -24,7 +24,3 @@ def upgrade() -> None:
     if role is not None:
         quoted = op.get_bind().dialect.identifier_preparer.quote(role)
         execute_script(f"GRANT SELECT, INSERT, DELETE ON reads, read_chunks TO {quoted};")
-
-
-def downgrade() -> None:
-    execute_script("DROP TABLE read_chunks, reads;")

@@ -444,7 +444,7 @@ def test_sdk_and_command_line_correct(api_only: Installation, tmp_path: Path) ->
         other = {"reader": {"zones": ["c", "b", "a"]}}
         again = client.datasets.correct(made["id"], other, table, columns=columns)
         assert (again["revision"], again["public"]) == (3, fixed["public"])
-        with pytest.raises(TypeError, match="need the table again"):
+        with pytest.raises(InvalidInput, match="reader decided how the rows were read"):
             client.datasets.correct(made, other)
         with pytest.raises(InvalidInput, match="zones decided how the rows were read"):
             client.datasets.correct(made, {"zones": 4})
@@ -468,7 +468,8 @@ def test_sdk_and_command_line_correct(api_only: Installation, tmp_path: Path) ->
         assert last["revision"] == 5
         plain = tmp_path / "plain.csv"
         plain.write_text("period,origin,destination,count\n0,1,5,7\n")
-        assert command(made["id"], str(plain), "--set", "zones=5")["public"]["zones"] == 5
+        own = ["--set", "reader=null", "--set", "columns=null", "--set", "zones=5"]
+        assert command(made["id"], str(plain), *own)["public"]["zones"] == 5
 
 
 def test_the_page_corrects_and_asks_for_the_content(api_only: Installation) -> None:

@@ -347,27 +347,6 @@ def test_a_window_ends(settings: Settings) -> None:
     run(limited, work, count=1)
 
 
-def test_keys_of_an_earlier_version_open_as_before(settings: Settings) -> None:
-    """What 0001 stored of a key (public part, HMAC) is what is asked for now."""
-
-    async def work(services: list[Services], rings: list[Keyring]) -> None:
-        owner = await access.local_owner(services[0])
-        key = access.new_key()
-        assert settings.migration_database_url is not None
-        with psycopg.connect(
-            libpq_url(settings.migration_database_url), autocommit=True
-        ) as connection:
-            connection.execute("SET discreet.tenant = '*'")
-            connection.execute(
-                "INSERT INTO keys (id, tenant_id, principal, role, lookup, mac)"
-                " VALUES ('key_old', %s, 'old', 'owner', %s, %s)",
-                (owner.tenant_id, access.lookup_of(key), access.mac_of(services[0].secrets, key)),
-            )
-        assert (await rings[0].principal(key)).name == "old"
-
-    run(settings, work, count=1)
-
-
 def test_the_key_file_of_the_installation_works(api_only: Installation, tmp_path: Path) -> None:
     assert access.is_well_formed(api_only.owner_key)
     assert status(api_only, api_only.owner_key) == (200, "")

@@ -510,33 +510,6 @@ def test_from_the_command_line(service: Installation, tmp_path: Path) -> None:
         file = tmp_path / f"trips-{day(number)}.csv"
         file.write_text(f"date,period,origin,destination,count\n{day(number)},0,1,2,{number}\n")
         assert said("source", "add", name, str(file))["block"] == day(number)
-    # The same rows under other names, among columns that nobody here knows, are the same version of
-    # the block.
-    (block,) = (one for one in said("source", "show", name)["blocks"] if one["block"] == day(2))
-    own = tmp_path / "own.csv"
-    own.write_text(
-        f"day;operator;from;destination;period;count;origin\n{day(2)};Ann;1;2;0;2;9\n", "utf-8-sig"
-    )
-    table = tmp_path / "own.parquet"
-    pq.write_table(
-        pa.table(
-            {
-                "day": [day(2)],
-                "operator": ["Ann"],
-                "period": [0],
-                "from": [1],
-                "destination": [2],
-                "count": [2],
-            }
-        ),
-        table,
-    )
-    columns = ("--block", day(2), "--columns", "origin=from,date=day")
-    for file in (own, table):
-        assert said("source", "add", name, str(file), *columns)["dataset"] == block["dataset"]
-    for wrong in ([str(own), "--columns", "origin=start"], ["--empty", "--columns", "origin=from"]):
-        refused = CliRunner().invoke(app, ["source", "add", name, "--block", day(2), *wrong, *ask])
-        assert refused.exit_code == 2, refused.stdout
     assert said("source", "add", name, "--block", day(3), "--empty")["version"] == 1
     assert made["id"] in [one["id"] for one in said("source", "list")]
     assert [one["block"] for one in said("source", "show", name)["blocks"]] == [

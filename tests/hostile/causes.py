@@ -194,7 +194,7 @@ def _schema(_service: Installation) -> Reached:
         async with causes.served(settings) as client:
             dataset = (await client.post("/v1/datasets", json=bodies.dataset())).json()
             causes.rename_in_schema(settings, back=False)
-            causes.say_version(settings, "0001")
+            causes.say_version(settings, "0000")
             answer = await causes.ask_for_job(client, dataset["id"])
             causes.rename_in_schema(settings, back=True)
             causes.say_version(settings, revisions()[-1])

@@ -79,7 +79,7 @@ def test_every_place_keeps_the_same_promises(uri: str, tmp_path: Path) -> None:
     second = secrets.load(path, keys)
     assert second.content_key_id not in (first.content_key_id, staged)
     assert sealing.unwrap(second, first.content_key_id, "dst_1", wrapped, b"terms") == data_key
-    assert tamper_seals.is_accepted(second, JOB, seal, ())
+    assert tamper_seals.is_accepted(second, JOB, seal)
     assert second.other_peppers == (first.pepper,)
     assert second.pepper != first.pepper
     assert second.digest_key == first.digest_key
@@ -176,7 +176,7 @@ def test_moving_from_the_file_and_back_loses_nothing(uri: str, tmp_path: Path) -
     after = secrets.load(path, keys_of(uri))
     for now in (after, file.current):
         assert sealing.unwrap(now, before.content_key_id, "d", wrapped) == b"k" * 32
-        assert tamper_seals.is_accepted(now, JOB, seal, ())
+        assert tamper_seals.is_accepted(now, JOB, seal)
         assert (now.pepper, now.digest_key) == (before.pepper, before.digest_key)
         assert now.signer.public_key() == after.signer.public_key() != before.signer.public_key()
     # Back: what is known comes along; what a token made stays there, and is rotated.

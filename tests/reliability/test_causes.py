@@ -472,10 +472,10 @@ def test_a_schema_of_another_version(settings: Settings, monkeypatch: pytest.Mon
             job = await client.post(
                 "/v1/jobs", json=bodies.job(dataset["id"]), headers={"Idempotency-Key": "1"}
             )
-            await asyncio.to_thread(change, "0001")
+            await asyncio.to_thread(change, "0000")
             answer = await client.get("/v1/jobs")
             assert (answer.status_code, answer.json()["code"]) == (503, "wrong_schema")
-            assert f"has schema 0001, this version needs {ours}" in answer.json()["detail"]
+            assert f"has schema 0000, this version needs {ours}" in answer.json()["detail"]
             async with open_services(settings) as services:
                 working = asyncio.create_task(causes.attempt(services, job.json()["id"]))
                 name = "discreet_worker_database_waits_total"
@@ -502,7 +502,7 @@ def test_a_schema_of_another_version(settings: Settings, monkeypatch: pytest.Mon
                 )
                 assert done.returncode == 1
                 assert done.stderr.startswith(
-                    f"discreet: the database has schema 0001, this version needs {ours}"
+                    f"discreet: the database has schema 0000, this version needs {ours}"
                 )
                 await asyncio.to_thread(change, ours)
                 await working

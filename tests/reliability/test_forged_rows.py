@@ -28,7 +28,7 @@ from discreet.settings import Settings
 from discreet.storage import sealing, secrets, tamper_seals
 from discreet.storage.database import SYSTEM, libpq_url
 from discreet.storage.tenants import Principal
-from discreet.usecases import access, datasets, jobs, rotation, running
+from discreet.usecases import access, datasets, jobs, running
 from discreet.usecases.services import Services, open_services
 from discreet.web.bodies import validate
 from discreet.web.uploads import whole_registration
@@ -217,9 +217,9 @@ def test_a_dataset_that_was_changed_does_not_open(
     attack(settings, go)
 
 
-def test_what_an_older_version_accepted_runs_until_a_rotation_binds_it(
-    postgres: EmbeddedPostgres, settings: Settings
-) -> None:
+def test_what_no_seal_binds_opens_nothing(postgres: EmbeddedPostgres, settings: Settings) -> None:
+    """A job without a seal, and a data key that is bound to no terms."""
+
     async def go(services: Services, owner: Principal, dataset: str, job: str) -> None:
         late = await submit(services, owner, dataset)
         async with services.database.transaction(SYSTEM) as connection:
@@ -227,23 +227,19 @@ def test_what_an_older_version_accepted_runs_until_a_rotation_binds_it(
 
             row = await rows.held(connection, dataset)
         assert row is not None
-        data_key, bound = tamper_seals.unwrap(services.secrets, row)
-        assert bound
+        data_key = tamper_seals.unwrap(services.secrets, row)
         with psycopg.connect(superuser_url(postgres, settings), autocommit=True) as administrator:
+            administrator.execute("UPDATE jobs SET tamper_seal = NULL WHERE id = %s", (job,))
             administrator.execute(
                 "UPDATE datasets SET wrapped_key = %s",
                 (sealing.wrap(services.secrets, dataset, data_key),),
             )
-            administrator.execute("UPDATE jobs SET tamper_seal = NULL")
-        held = await running.claim(services, job)
+        assert await running.claim(services, job) is None
+        assert await outcome(services, owner, job) == ("failed", "job_altered")
+        held = await running.claim(services, late)
         assert held is not None
-        assert await running.open_content(services, held)
-        await rotation.rotate(services, settings.secrets_path, "content")
-        assert await running.claim(services, late) is None
-        assert await outcome(services, owner, late) == ("failed", "job_altered")
-        sealed = await running.claim(services, await submit(services, owner, dataset))
-        assert sealed is not None
-        assert await running.open_content(services, sealed)
+        with pytest.raises(sealing.SealBroken):
+            await running.open_content(services, held)
 
     attack(settings, go)
 

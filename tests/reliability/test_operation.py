@@ -23,10 +23,10 @@ import pytest
 from discreet.installation.postgres import EmbeddedPostgres
 from discreet.observability.faults import SWITCH
 from discreet.storage.migrations import migrate
-from discreet.storage.schema import revisions
 from discreet_client.client import Client
 from tests import bodies
 from tests.conftest import DEADLINE_SECONDS, Installation, eventually, installation
+from tests.postgres_fixture import next_revision
 from tests.processes import alive, command, family
 from tests.reliability.books import check_books
 from tests.reliability.chains import superuser_url
@@ -343,13 +343,14 @@ def test_a_worker_that_can_make_no_children_charges_nobody(
 
 @pytest.mark.long
 def test_a_migration_under_jobs_that_run_and_wait(
-    postgres: EmbeddedPostgres, running: Installation, tmp_path: Path
+    postgres: EmbeddedPostgres,
+    running: Installation,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The schema of the release before, its processes, jobs in the middle of their work and in the
-    queue: the next schema comes under them, then the next processes. Nothing is lost, repeated or
-    charged twice."""
+    """This version's processes, jobs in the middle of their work and in the queue: the next schema
+    comes under them, then other processes. Nothing is lost, repeated or charged twice."""
     url = superuser_url(postgres, running.settings)
-    before, newest = revisions()[-2:]
     running.alone = True  # a worker's children are found below it
     old = running.start_worker().pid
     jobs: dict[str, set[str]] = {}
@@ -361,11 +362,9 @@ def test_a_migration_under_jobs_that_run_and_wait(
         for number in range(3):
             key = f"waits {number}"
             jobs[key] = {client.submit(small, idempotency_key=key)["id"]}
-        # What the release before has of these jobs. Its own code would run on it; this one's may
-        # lack a column there, and waits as for a database that is away.
-        assert migrate(running.settings, before, down=True) == before
-
-        assert migrate(running.settings) == newest
+        with monkeypatch.context() as patched:
+            after = next_revision(tmp_path, patched)
+            assert migrate(running.settings) == after
         assert client.job(held)["state"] == "running"
         again = client.submit(small, idempotency_key="waits 0")["id"]
         assert jobs["waits 0"] == {again}, (

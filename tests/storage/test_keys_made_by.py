@@ -18,8 +18,8 @@ FILL = """
 INSERT INTO tenants (id, name) VALUES ('one', 'one');
 INSERT INTO identities (id, tenant_id, issuer, subject, role)
   SELECT 'per_' || n, 'one', 'https://op', 's' || n, 'owner' FROM generate_series(0, 200) AS n;
-INSERT INTO keys (id, tenant_id, principal, role, lookup, mac)
-  SELECT 'key_' || n, 'one', 'p', 'analyst', 'l' || n, 'm' FROM generate_series(1, 20000) AS n;
+INSERT INTO keys (id, tenant_id, principal, role, lookup, mac, pepper_id)
+  SELECT 'key_' || n, 'one', 'p', 'analyst', 'l' || n, 'm', 'x' FROM generate_series(1, 20000) AS n;
 -- Every person has made a hundred keys, and the first key of person 7 has made another.
 INSERT INTO audit_log (tenant_id, action, object, principal, role, credential, details)
   SELECT 'one', 'key.create', 'key_' || n, 'p', 'owner',

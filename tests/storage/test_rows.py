@@ -81,6 +81,7 @@ async def fill(database: Database) -> None:
                 role="owner",
                 lookup=name,
                 mac=b"m",
+                pepper_id="x",
             )
         async with database.transaction(name) as connection:
             await ledger.open_account(
@@ -320,8 +321,8 @@ def test_other_tenants_rows_cannot_be_written(settings: Settings) -> None:
             ):
                 assert (await connection.execute(text(statement))).rowcount == 0
         for statement in (
-            "INSERT INTO keys (id, tenant_id, principal, role, lookup, mac) VALUES ('k', 'two', "
-            "'p', 'owner', 'l', '')",
+            "INSERT INTO keys (id, tenant_id, principal, role, lookup, mac, pepper_id) VALUES "
+            "('k', 'two', 'p', 'owner', 'l', '', 'x')",
             "INSERT INTO job_events (job_id, seq, event, details) VALUES ('job_two', 9, 'state', "
             "'{}')",
             "INSERT INTO dataset_chunks (dataset_id, index, sealed) VALUES ('dst_two', 9, '')",

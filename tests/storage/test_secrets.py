@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from discreet import private_files
-from discreet.storage import secrets, secrets_document
+from discreet.storage import secrets
 from discreet.storage.keys.opening import Keys
-from discreet.storage.secrets_document import changing
 from discreet.storage.secrets_file import SecretsFile
 
 
@@ -37,24 +36,6 @@ def test_rotations_that_meet_forget_no_key(tmp_path: Path) -> None:
     found = secrets.load(path)
     assert {content for content, _ in made} < set(found.content_keys)
     assert {job for _, job in made} < set(found.job_keys)
-
-
-def test_two_starts_upgrade_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The other process upgrades between this one's look and its turn."""
-    path = tmp_path / "secrets.json"
-    secrets.create(path)
-    with changing(path) as body:
-        del body["job_keys"]
-    flock = secrets_document.fcntl.flock
-
-    def late(folder: int, how: int) -> None:
-        monkeypatch.setattr(secrets_document.fcntl, "flock", flock)
-        secrets.upgrade(path)
-        flock(folder, how)
-
-    monkeypatch.setattr(secrets_document.fcntl, "flock", late)
-    secrets.upgrade(path)
-    assert len(secrets.load(path).job_keys) == 1
 
 
 def test_a_file_that_is_replaced_while_it_is_read_is_read_again(

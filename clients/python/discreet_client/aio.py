@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Any, BinaryIO, Self, TypeVar, overload
 
@@ -88,17 +87,29 @@ class Sources:
         self,
         source_id: str,
         block: str,
-        content: Mapping[str, Any] | str | Path | None,
+        content: Any,
         *,
         stays: bool = False,
         accept_doubts: bool = False,
+        local: bool = False,
+        reader: Mapping[str, Any] | None = None,
     ) -> models.BlockAnswer:
-        """Register a whole block, or a later version of one: rows as in JSON, or the path of a
-        CSV, Parquet or JSON file, with a `date` in every record where blocks are days or months;
-        None for a block without records. An address (`s3://…`) is read by the service, where its
+        """Register a whole block, or a later version of one: rows as in JSON, or a frame, or the
+        path of a CSV, Parquet, JSON, Excel or OMX file, with a `date` in every record where blocks
+        are days or months; None for a block without records. Files of a source with a reader are
+        read by it; reader: what of its rules is not stored, `zones` and `except`; local: here,
+        instead of by the service. An address (`s3://…`) is read by the service, where its
         operator allows that place; with `stays` its content is not stored, and each job reads it
         there again. `accept_doubts`: even if a check finds that it cannot be right."""
-        given = calls.add_block(source_id, block, content, stays=stays, accept_doubts=accept_doubts)
+        given = calls.add_block(
+            source_id,
+            block,
+            content,
+            stays=stays,
+            accept_doubts=accept_doubts,
+            local=local,
+            reader=reader,
+        )
         return await self._client._drive(given)
 
     async def set_rule(self, source_id: str, rule: Mapping[str, Any]) -> models.RuleAnswer:
@@ -204,6 +215,7 @@ class AsyncClient:
         columns: Mapping[str, str] | None = None,
         stays: bool = False,
         accept_doubts: bool = False,
+        local: bool = False,
     ) -> models.DatasetAnswer:
         """Register a dataset: its kind, its public part, and its content as arrays, frame or
         file (`discreet_client.contents`); or the whole body in one mapping.
@@ -211,7 +223,8 @@ class AsyncClient:
         cap: what may be spent on it in total, epsilon alone or `{epsilon, delta}`; not needed with
         `account`, an existing account of the same people. columns: your table's name for
         each column that the kind's reader knows (`discreet_client.readers`), which with the rules
-        `public["reader"]` makes the content here; what it leaves out is a warning (`LeftOut`).
+        `public["reader"]` makes the content: the service reads the whole file, or with `local` it
+        is read here; what is left out is a warning (`LeftOut`).
         An address as content (`s3://…`; `contents.rows_of` a database) is read by the service,
         where its operator allows that place; with `stays` it is not stored, and each job reads it
         there again. `accept_doubts` registers a content that a check finds implausible.
@@ -227,6 +240,7 @@ class AsyncClient:
             columns=columns,
             stays=stays,
             accept_doubts=accept_doubts,
+            local=local,
         )
         return await self._drive(calls.register(body))
 
@@ -749,9 +763,11 @@ class Datasets:
         account: str | None = None,
         same_people_as: str | Mapping[str, Any] | None = None,
         other_people: bool = False,
+        local: bool = False,
     ) -> models.DatasetAnswer:
-        """Register a table as it is: a frame, columns, or the path of a CSV, Parquet or OMX file;
-        or OpenADR reports.
+        """Register a table as it is: a frame, columns, or the path of a CSV, Parquet, Excel or OMX
+        file; or OpenADR reports. The service reads all of it; with `local` it is read here, and
+        what the reader makes of it is sent: the same dataset.
 
         columns: your table's name for each column that the kind's reader knows
         (`discreet_client.readers`); columns with the same name need no mention. same_people_as: a
@@ -771,8 +787,22 @@ class Datasets:
                 account=account,
                 same_people_as=same_people_as,
                 other_people=other_people,
+                local=local,
             )
         )
+
+    async def look(
+        self,
+        content: Any,
+        *,
+        kind: str,
+        public: Mapping[str, Any] = MappingProxyType({}),
+        columns: Mapping[str, str] | None = None,
+    ) -> models.LookAnswer:
+        """What the service would read a table as, before anything is registered: its columns, a
+        description to begin with, the first rows as they are understood, and what is wrong. The
+        file stays there sealed for a day: its id (`read_…`) is a content here, to look again."""
+        return await self._client._drive(calls.look(content, kind, public, columns))
 
     async def correct(
         self,
@@ -782,6 +812,7 @@ class Datasets:
         *,
         columns: Mapping[str, str] | None = None,
         stays: bool = False,
+        local: bool = False,
     ) -> models.DatasetAnswer:
         """Correct the public part of a dataset, by its id or as it was registered, while nothing
         was spent or reserved on its account and no job on it waits or runs (of a simulation while
@@ -791,4 +822,5 @@ class Datasets:
         a field differs that decides how rows are read, with `columns` and `public["reader"]` as
         where it was registered; without it the stored content is checked anew.
         """
-        return await self._client._drive(calls.correct(dataset, public, content, columns, stays))
+        given = calls.correct(dataset, public, content, columns, stays, local)
+        return await self._client._drive(given)

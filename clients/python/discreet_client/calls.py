@@ -29,9 +29,10 @@ from discreet_client import (
     progress,
     readers,
     shown,
+    source_blocks,
 )
 from discreet_client.answers import Answer, answer_of
-from discreet_client.contents import File, content_of, dumps, fits
+from discreet_client.contents import File, content_of, dumps, fits, table_file
 from discreet_client.errors import (
     AlreadyReleased,
     JobFailed,
@@ -206,14 +207,25 @@ def create_source(source: Mapping[str, Any]) -> Call[models.SourceAnswer]:
 def add_block(
     source_id: str,
     block: str,
-    content: Mapping[str, Any] | str | Path | None,
+    content: Any,
     *,
     stays: bool = False,
     accept_doubts: bool = False,
+    local: bool = False,
+    reader: Mapping[str, Any] | None = None,
 ) -> Script[models.BlockAnswer]:
     """The same content of the same block again is the same version, so this may be repeated."""
     added: models.BlockAnswer
     body: Any = {"block": block, **({"accept_doubts": True} if accept_doubts else {})}
+    if local:
+        if _is_address(content, stays):
+            raise TypeError("local=True reads a table here; an address is read by the service")
+        source: Any = yield get_source(source_id)
+        content, notes = _block_at_home(source, block, content, reader)
+        body["already_read"] = True
+        _left_out(notes, _CALLER)
+    elif reader:
+        body["reader"] = dict(reader)
     if _is_address(content, stays):
         body |= _placed(content, stays)
         added = yield call(operations.add_block(source_id, body), repeatable=True)
@@ -222,15 +234,32 @@ def add_block(
         body["content"] = dict(content or {})
         added = yield call(operations.add_block(source_id, body), repeatable=True)
         return added
-    path = Path(content)
-    with path.open("rb") as file:
-        multipart = {
-            "data": {"metadata": dumps(body).decode()},
-            "files": {"content": (path.name, file)},
-        }
+    sent = content
+    if isinstance(content, str | Path):
+        sent = content_of("", content, None)
+    elif not isinstance(content, File):
+        sent = table_file(content)
+    with sent.body as file:
         whole = call(operations.add_block(source_id, cast(Any, None)), repeatable=True)
-        added = yield replace(whole, request={**whole.request, **multipart})
+        added = yield _upload(cast(Any, whole), body, file, sent.name)
+    _left_out(added.get("notes", ()), _CALLER)
     return added
+
+
+def _block_at_home(
+    source: Mapping[str, Any], block: str, content: Any, reader: Mapping[str, Any] | None
+) -> tuple[Any, Sequence[str]]:
+    """What is sent of a block that is read here, and notes for the data holder."""
+    public = source["public"]
+    rules = {**(public.get("reader") or {}), **(reader or {})}
+    reading = source_blocks.read(
+        source["kind"],
+        content,
+        {**public, "reader": rules},
+        by=source["by"],
+        name=block,
+    )
+    return table_file(source_blocks.dated(reading, source["by"], block)), reading.notes
 
 
 def correct_source(source_id: str, public: Mapping[str, Any]) -> Call[models.SourceAnswer]:
@@ -313,27 +342,35 @@ def dataset_body(
     columns: Mapping[str, str] | None = None,
     stays: bool = False,
     accept_doubts: bool = False,
+    local: bool = False,
 ) -> Json:
     """The body of a registration, whole as it was given, or from its parts. With `columns`, or
-    rules `public.reader`, the content is what the kind's reader makes of the table; none to be
-    renamed are `{}`. An address is read by the service."""
+    rules `public.reader`, the content is a table that the service reads by them; `local`: it is
+    read here, and what the reader makes of it is sent. Columns of which none is to be renamed are
+    `{}`."""
     if isinstance(kind, Mapping):
         return dict(kind)
     if public is None or content is None:
         raise TypeError("register(kind, public, content, cap=…): public and content are needed")
-    placed = _is_address(content, stays)
-    if placed and (columns is not None or "reader" in public):
-        raise TypeError("columns and public['reader'] need a table here; an address is read as is")
-    if not placed and (
-        columns is not None
-        or "reader" in public
-        or episodes.are_episodes(content)
-        or openadr.is_openadr(content)
-    ):
+    placed, is_described = _is_address(content, stays), columns is not None
+    is_described = is_described or "reader" in public or "columns" in public
+    read = dict[str, Any]()
+    if episodes.are_episodes(content):  # whose rules may be functions
         reading = readers.read(kind, content, public, columns)
         public, content = reading.public, reading.columns
-        if reading.notes:
-            warnings.warn("; ".join(reading.notes), LeftOut, stacklevel=3)
+        _left_out(reading.notes, 4)
+    elif placed and local:
+        raise TypeError("local=True reads a table here; an address is read by the service")
+    elif is_described or (not placed and openadr.is_openadr(content)):
+        said, notes = readers.sendable(public, columns)
+        if local:
+            reading = readers.read(kind, content, public, columns)
+            content, notes, read = reading.columns, reading.notes, {"already_read": True}
+            said = readers.without_names({**said, **reading.public})
+        elif not placed and not isinstance(content, str | Path | list):
+            content = table_file(content)
+        public = said
+        _left_out(notes, 4)
     if cap is not None:
         cap = _in_steps(cap) if isinstance(cap, Mapping) else _figures(cap, 0)
     given = {"name": name or f"{kind} dataset", "kind": kind, "public": public}
@@ -346,8 +383,14 @@ def dataset_body(
     }
     return {
         **given,
+        **read,
         **{field_name: value for field_name, value in rest.items() if value is not None},
     }
+
+
+def _left_out(notes: Sequence[str], level: int) -> None:
+    if notes:
+        warnings.warn("; ".join(notes), LeftOut, stacklevel=level + 1)
 
 
 def _is_address(content: Any, stays: bool) -> bool:
@@ -424,13 +467,14 @@ def correct(
     content: Any,
     columns: Mapping[str, str] | None,
     stays: bool,
+    local: bool = False,
 ) -> Script[models.DatasetAnswer]:
     """Correct a dataset; its content, where it is given, is read by the whole new public part."""
     dataset_id = given if isinstance(given, str) else str(given["id"])
     corrected: models.DatasetAnswer
+    if columns is not None:
+        public = {**public, "columns": dict(columns)}
     if content is None or _is_address(content, stays):
-        if columns is not None or "reader" in public:
-            raise TypeError("columns and public['reader'] need the table again, as content")
         where = {} if content is None else _placed(content, stays)
         corrected = yield _correction(dataset_id, {"public": public, **where})
         return corrected
@@ -450,17 +494,30 @@ def correct(
         mode=None,
         account=None,
         columns=(columns or {}) if reads else None,
+        local=local,
     )
-    said = {**{name: None for name in before if name not in body["public"]}, **body["public"]}
+    said: Json = {"public": _as_patch(before, body["public"])}
+    said |= {"already_read": True} if "already_read" in body else {}
     sent = yield from _sent(kind, body["content"])
     if isinstance(sent, File):
         with sent.body:
-            corrected = yield _upload(
-                _correction(dataset_id, None), {"public": said}, sent.body, sent.name
-            )
+            corrected = yield _upload(_correction(dataset_id, None), said, sent.body, sent.name)
     else:
-        corrected = yield _correction(dataset_id, {"public": said, "content": sent})
+        corrected = yield _correction(dataset_id, {**said, "content": sent})
+    _left_out(corrected.get("notes", ()), _CALLER)
     return corrected
+
+
+def _as_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> Json:
+    """The merge patch that makes one of the other."""
+    patch: Json = {name: None for name in before if name not in after}
+    for name, new in after.items():
+        old = before.get(name)
+        if isinstance(new, Mapping) and isinstance(old, Mapping):
+            patch[name] = _as_patch(old, new)
+        else:
+            patch[name] = new
+    return patch
 
 
 def _correction(dataset_id: str, body: Any) -> Call[models.DatasetAnswer]:
@@ -505,11 +562,31 @@ def register(dataset: Mapping[str, Any]) -> Script[models.DatasetAnswer]:
         registered = yield _registration(
             dataset if content is None else {**dataset, "content": content}
         )
+    _left_out(registered.get("notes", ()), _CALLER)
     return registered
 
 
 def _registration(whole: Any) -> Call[models.DatasetAnswer]:
     return call(operations.register_dataset(whole), repeatable=True)
+
+
+def look(
+    content: Any, kind: str, public: Mapping[str, Any], columns: Mapping[str, str] | None
+) -> Script[models.LookAnswer]:
+    """What a table would be read as; of a draft's id what is here already."""
+    said, notes = readers.sendable(public, columns)
+    _left_out(notes, _CALLER)
+    found: models.LookAnswer
+    body: Any = {"kind": kind, "public": said}
+    if isinstance(content, str) and content.startswith("read_"):
+        found = yield call(operations.look_at_file(cast(Any, {**body, "draft": content})))
+        return found
+    sent = content_of(kind, content, None) if isinstance(content, str | Path) else None
+    sent = table_file(content) if sent is None else sent
+    with sent.body as file:
+        bare = call(operations.look_at_file(cast(Any, None)))
+        found = yield _upload(cast(Any, bare), body, file, sent.name)
+    return found
 
 
 def upload(

@@ -89,6 +89,8 @@ def content_of(kind: str, content: Any, forms: Forms | None) -> Any:
 
     `forms`: those of the kind; None for an unknown kind, which the service is left to refuse.
     """
+    if isinstance(content, File):
+        return content
     if isinstance(content, str | Path):
         path = Path(content)
         return File(path.name, path.open("rb"))
@@ -155,6 +157,26 @@ def _columns(content: Mapping[str, Any], fields: Sequence[str]) -> dict[str, NDA
             f"a content has one of the fields {', '.join(fields)}, or columns of equal length"
         )
     return columns
+
+
+def table_file(table: Any) -> File:
+    """A table of somebody's own, a frame or columns of equal length, as a file. TypeError."""
+    if isinstance(table, Mapping):
+        table = {name: _arrow_column(values) for name, values in table.items()}
+    elif not hasattr(table, "to_parquet") and not hasattr(table, "column_names"):
+        if not hasattr(table, "to_arrow"):
+            raise TypeError(f"a table of type {type(table).__name__}: see discreet_client.contents")
+        table = table.to_arrow()  # polars
+    try:
+        return _file(table)
+    except ValueError as error:  # Arrow's errors are
+        says = "a column holds values of several types: make it text, or read it here (local=True)"
+        raise TypeError(f"{says}: {error}") from None
+
+
+def _arrow_column(values: Any) -> Any:
+    """A column as it is: an array of NumPy would make texts of a column of texts and None."""
+    return values if isinstance(values, np.ndarray) or hasattr(values, "dtype") else list(values)
 
 
 def _file(table: Any) -> File:

@@ -1,7 +1,8 @@
 """Readers of the tables that people have, by kind of problem.
 
 A dataset's `public` may hold `reader`: rules for reading a table, and `columns`, the names of its
-columns. They stay here; the service receives what the reader made, and the rest of `public`.
+columns. The service runs this very program on a file that is sent; or the file is read at home,
+and the service receives what the reader made of it.
 
     visits of patients                    off_policy_evaluation   `discreet_client.patients`
     episodes of Minari, d3rlpy, Gymnasium off_policy_evaluation   `discreet_client.episodes`
@@ -122,6 +123,31 @@ def completed(
     except (AttributeError, KeyError, TypeError, ValueError, ZeroDivisionError):
         pass  # rules that are none: `read` says what they lack
     return {**told, "reader": rules} if "reader" in public else told
+
+
+def sendable(
+    public: Mapping[str, Any], columns: Mapping[str, str] | None = None
+) -> tuple[dict[str, Any], list[str]]:
+    """The public part with its description as the service reads it, the names of a file of zones in
+    the file's place; and notes for the data holder. TableError."""
+    told, rules, names = described(public, columns)
+    notes = list[str]()
+    if isinstance(rules.get("zones"), str | Path):
+        rules["zones"] = trips._zone_numbers(rules["zones"], notes, rules.get("encoding"))
+    return {**told, "reader": {"version": VERSION, **rules}, "columns": names}, notes
+
+
+def without_names(public: Mapping[str, Any]) -> dict[str, Any]:
+    """A public part without what may hold names of people, meters or places: `zones` but those of
+    a stored network, and `except`. This is what is stored and shown."""
+    rules = public.get("reader")
+    if not isinstance(rules, Mapping):
+        return dict(public)
+    kept = {rule: one for rule, one in rules.items() if rule != "except"}
+    zones = kept.get("zones")
+    if zones is not None and not (isinstance(zones, Mapping) and set(zones) == {"network"}):
+        del kept["zones"]
+    return {**public, "reader": kept}
 
 
 def read(

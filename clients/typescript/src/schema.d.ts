@@ -765,6 +765,52 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/reads": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Look
+         * @description Say what a file would be read as, and what is wrong with it. Nothing is registered. The file
+         *     stays sealed for a day, for whoever sent it, or until it is registered; `draft` names it then,
+         *     here for another look and in place of a content.
+         */
+        post: operations["look_at_file"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/reads/{read_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Read
+         * @description A file that is still here, of whoever sent it.
+         */
+        get: operations["get_read"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete Read
+         * @description Erase a file at once.
+         */
+        delete: operations["delete_read"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/rehearsals": {
         parameters: {
             query?: never;
@@ -1248,7 +1294,7 @@ export interface components {
              * Action
              * @enum {string}
              */
-            action: "cap.grant" | "cap.set" | "budget_request.decline" | "dataset.correct" | "dataset.erase" | "dataset.place" | "dataset.register" | "dataset.retention" | "key.create" | "key.revoke" | "login.end" | "login.end_by_provider" | "login.key" | "login.link" | "login.link_made" | "login.provider" | "object.add" | "object.remove" | "person.remove" | "person.restore" | "place.fail" | "roster.remove_member" | "roster.sign" | "session.again" | "session.tokens" | "source.correct" | "source.create" | "source.rule" | "tenant.create" | "webhook.create" | "webhook.remove";
+            action: "cap.grant" | "cap.set" | "budget_request.decline" | "dataset.correct" | "dataset.erase" | "dataset.place" | "dataset.register" | "dataset.retention" | "key.create" | "key.revoke" | "login.end" | "login.end_by_provider" | "login.key" | "login.link" | "login.link_made" | "login.provider" | "object.add" | "object.remove" | "person.remove" | "person.restore" | "place.fail" | "read.look" | "read.remove" | "roster.remove_member" | "roster.sign" | "session.again" | "session.tokens" | "source.correct" | "source.create" | "source.rule" | "tenant.create" | "webhook.create" | "webhook.remove";
             /**
              * At
              * Format: date-time
@@ -1425,6 +1471,11 @@ export interface components {
             dataset: string;
             /** Expires At */
             expires_at: string | null;
+            /**
+             * Notes
+             * @description Where its table was read by the source's reader: what was left out or changed
+             */
+            notes?: string[];
             /** @description Where its content stays, if it is not stored; GET /v1/datasets/{id} tells owners the address */
             place?: components["schemas"]["PlaceAnswer"] | null;
             /**
@@ -1432,6 +1483,24 @@ export interface components {
              * @description From 1; a later version adds late records and is charged to the same account
              */
             version: number;
+        };
+        /**
+         * BlockNames
+         * @description What of a source's rules may hold names, and is not stored: it comes with each block.
+         */
+        BlockNames: {
+            /**
+             * Except
+             * @default null
+             */
+            except?: string[] | null;
+            /**
+             * Zones
+             * @default null
+             */
+            zones?: string[] | {
+                [key: string]: number;
+            } | null;
         };
         /**
          * BlockRequest
@@ -1445,6 +1514,12 @@ export interface components {
              */
             accept_doubts?: boolean;
             /**
+             * Already Read
+             * @description The content is what `public.reader` and `public.columns` have made of a table where it lies, with the columns of its kind: they are stored, and not applied again
+             * @default false
+             */
+            already_read?: boolean;
+            /**
              * Block
              * @description Its day, month or label
              */
@@ -1456,6 +1531,8 @@ export interface components {
             content: {
                 [key: string]: unknown;
             };
+            /** @default null */
+            reader?: components["schemas"]["BlockNames"] | null;
         };
         /**
          * BprLatency
@@ -1834,6 +1911,12 @@ export interface components {
          */
         CorrectionRequest: {
             /**
+             * Already Read
+             * @description The content is what `public.reader` and `public.columns` have made of a table where it lies, with the columns of its kind: they are stored, and not applied again
+             * @default false
+             */
+            already_read?: boolean;
+            /**
              * Content
              * @description The content again, where a field differs that decides how rows are read; absent: the stored one is checked anew, or that at its place is read again
              * @default null
@@ -1852,6 +1935,11 @@ export interface components {
              * @default false
              */
             content_stays?: boolean;
+            /**
+             * Draft
+             * @default null
+             */
+            draft?: string | null;
             /**
              * Public
              * @description Fields with their new values (JSON Merge Patch, RFC 7396: null takes a field away); all others stay. `unit` stays
@@ -2034,6 +2122,11 @@ export interface components {
             mode: "private" | "simulation";
             /** Name */
             name: string;
+            /**
+             * Notes
+             * @description Where a table was read by its description: what was left out or changed, in sentences; only in the answer to who registers it
+             */
+            notes?: string[];
             /** @description Where its content stays, if it is not stored */
             place?: components["schemas"]["PlaceAnswer"] | null;
             /** Public */
@@ -2270,6 +2363,12 @@ export interface components {
              */
             account?: string | null;
             /**
+             * Already Read
+             * @description The content is what `public.reader` and `public.columns` have made of a table where it lies, with the columns of its kind: they are stored, and not applied again
+             * @default false
+             */
+            already_read?: boolean;
+            /**
              * @description Needed unless `account` is given
              * @default null
              */
@@ -2310,6 +2409,14 @@ export interface components {
          */
         DrEnsemblePublic: {
             /**
+             * Columns
+             * @description What columns are called in a table of your own, by what they are called here: `{"origin": "Von", "destination": "Nach"}`
+             * @default null
+             */
+            columns?: {
+                [key: string]: string;
+            } | null;
+            /**
              * @description Blocks of hours with transition matrices of their own, at the same noise. Absent: one matrix for all hours, by which an uncontrolled load goes to its mean and stays there. It cannot be added once something was spent on the data
              * @default null
              */
@@ -2343,6 +2450,14 @@ export interface components {
              * @default null
              */
             participants?: number | null;
+            /**
+             * Reader
+             * @description Rules by which a table of your own is read, such as `{"decimal": ",", "time_zone": "Europe/Berlin"}` (docs/own-files.md); with it or `columns` the content is such a table. `zones` as a list and `except` are used and not stored
+             * @default null
+             */
+            reader?: {
+                [key: string]: unknown;
+            } | null;
             /**
              * Row Change
              * @description l1 distance h of neighbouring rows: two entries move by at most h/2
@@ -2491,6 +2606,94 @@ export interface components {
             true_saving?: number;
             /** @description How far the noise may have moved the numbers of this result */
             uncertainty?: components["schemas"]["Uncertainty"];
+        };
+        /**
+         * DraftBlockRequest
+         * @description A block of a source whose file is here already (`POST /v1/reads`).
+         */
+        DraftBlockRequest: {
+            /**
+             * Accept Doubts
+             * @description Register the content although a check finds that it cannot be right, such as behaviour probabilities whose weights have a mean far from 1. It is not kept, and nobody else is told
+             * @default false
+             */
+            accept_doubts?: boolean;
+            /**
+             * Block
+             * @description Its day, month or label
+             */
+            block: string;
+            /**
+             * Draft
+             * @description Instead of a content: a file of `POST /v1/reads`
+             */
+            draft: string;
+            /** @default null */
+            reader?: components["schemas"]["BlockNames"] | null;
+        };
+        /**
+         * DraftDatasetRequest
+         * @description A dataset to register whose file is here already (`POST /v1/reads`).
+         */
+        DraftDatasetRequest: {
+            /**
+             * Accept Doubts
+             * @description Register the content although a check finds that it cannot be right, such as behaviour probabilities whose weights have a mean far from 1. It is not kept, and nobody else is told
+             * @default false
+             */
+            accept_doubts?: boolean;
+            /**
+             * Account
+             * @description Account of another dataset about the same people; both are then charged there
+             * @default null
+             */
+            account?: string | null;
+            /**
+             * Already Read
+             * @description The content is what `public.reader` and `public.columns` have made of a table where it lies, with the columns of its kind: they are stored, and not applied again
+             * @default false
+             */
+            already_read?: boolean;
+            /**
+             * @description Needed unless `account` is given
+             * @default null
+             */
+            cap?: components["schemas"]["Cap"] | null;
+            /**
+             * Delete After Job
+             * @description The content is erased after the first job that succeeds on it
+             * @default false
+             */
+            delete_after_job?: boolean;
+            /**
+             * Draft
+             * @description Instead of a content: a file of `POST /v1/reads`
+             */
+            draft: string;
+            /** Kind */
+            kind: string;
+            /**
+             * Mode
+             * @description `simulation` declares the content public
+             * @default private
+             * @enum {string}
+             */
+            mode?: "private" | "simulation";
+            /** Name */
+            name: string;
+            /**
+             * Public
+             * @description The same as for a dataset of this kind whose content is sent
+             */
+            public: {
+                [key: string]: unknown;
+            };
+            /**
+             * Retention Days
+             * @description The content is erased after so many days; absent: the installation's setting applies
+             * @default null
+             */
+            retention_days?: number | null;
         };
         /**
          * Encryption
@@ -2880,13 +3083,61 @@ export interface components {
          * @description One bad field.
          */
         Issue: {
+            /**
+             * Cause
+             * @description What is wrong, without place and value
+             * @default null
+             */
+            cause?: string | null;
+            /**
+             * Column
+             * @description Of a table: the column, as it is called
+             * @default null
+             */
+            column?: string | null;
+            /**
+             * Count
+             * @description Of how many rows the same is true
+             * @default null
+             */
+            count?: number | null;
             /** Detail */
             detail: string;
+            /**
+             * Expected
+             * @description How it is written to be read
+             * @default null
+             */
+            expected?: string | null;
+            /**
+             * Found
+             * @description The first such value
+             * @default null
+             */
+            found?: string | null;
+            /**
+             * Last
+             * @description The last of these rows
+             * @default null
+             */
+            last?: number | null;
             /**
              * Pointer
              * @description JSON pointer (RFC 6901) into the request body
              */
             pointer: string;
+            /**
+             * Row
+             * @description Of a table: the line of a CSV file, else the number of the row
+             * @default null
+             */
+            row?: number | null;
+            /**
+             * Way Out
+             * @description The rule that would help, such as `reader.decimal`
+             * @default null
+             */
+            way_out?: string | null;
         };
         /**
          * JobAnswer
@@ -3316,6 +3567,63 @@ export interface components {
             witnesses_needed: number;
         };
         /**
+         * LookAnswer
+         * @description What a file would be read as.
+         */
+        LookAnswer: {
+            /** Bytes */
+            bytes: number;
+            /**
+             * Columns
+             * @description The names of its columns
+             */
+            columns: string[];
+            /**
+             * Count
+             * @description Rows of the file; null where it cannot be read
+             */
+            count: number | null;
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /**
+             * Expires At
+             * Format: date-time
+             * @description When it is erased, unless it is registered before
+             */
+            expires_at: string;
+            /** Format */
+            format: string;
+            /** Id */
+            id: string;
+            /**
+             * Issues
+             * @description What is wrong: row, column, cause, found, expected, way_out, count, last
+             */
+            issues: {
+                [key: string]: unknown;
+            }[];
+            /**
+             * Left Out
+             * @description Why rows are left out, and how many
+             */
+            left_out: {
+                [key: string]: unknown;
+            }[];
+            /** Notes */
+            notes: string[];
+            proposal: components["schemas"]["ProposalAnswer"];
+            /**
+             * Rows
+             * @description The first rows as they are understood
+             */
+            rows: {
+                [key: string]: unknown;
+            }[];
+        };
+        /**
          * Meters
          * @description How readings become states, chosen without looking at the data. With it a content may be
          *     meter series.
@@ -3477,6 +3785,12 @@ export interface components {
              * @default null
              */
             account?: string | null;
+            /**
+             * Already Read
+             * @description The content is what `public.reader` and `public.columns` have made of a table where it lies, with the columns of its kind: they are stored, and not applied again
+             * @default false
+             */
+            already_read?: boolean;
             /**
              * @description Needed unless `account` is given
              * @default null
@@ -3731,6 +4045,12 @@ export interface components {
              */
             account?: string | null;
             /**
+             * Already Read
+             * @description The content is what `public.reader` and `public.columns` have made of a table where it lies, with the columns of its kind: they are stored, and not applied again
+             * @default false
+             */
+            already_read?: boolean;
+            /**
              * @description Needed unless `account` is given
              * @default null
              */
@@ -3959,6 +4279,14 @@ export interface components {
          */
         OffPolicyPublic: {
             /**
+             * Columns
+             * @description What columns are called in a table of your own, by what they are called here: `{"origin": "Von", "destination": "Nach"}`
+             * @default null
+             */
+            columns?: {
+                [key: string]: string;
+            } | null;
+            /**
              * Continuing
              * @description True: by the nature of the data no episode ever ends, and no transition is terminal. The common part of all values is then the mean reward / (1 - discount), where `minibatch` begins
              * @default null
@@ -4017,6 +4345,14 @@ export interface components {
              * @default null
              */
             ranges?: components["schemas"]["FeatureRange"][] | null;
+            /**
+             * Reader
+             * @description Rules by which a table of your own is read, such as `{"decimal": ",", "time_zone": "Europe/Berlin"}` (docs/own-files.md); with it or `columns` the content is such a table. `zones` as a list and `except` are used and not stored
+             * @default null
+             */
+            reader?: {
+                [key: string]: unknown;
+            } | null;
             /**
              * Reward Bound
              * @description Public bound on the absolute value of a reward
@@ -4313,6 +4649,8 @@ export interface components {
              * @default false
              */
             content_stays?: boolean;
+            /** @default null */
+            reader?: components["schemas"]["BlockNames"] | null;
         };
         /**
          * PlacedDatasetRequest
@@ -4332,6 +4670,12 @@ export interface components {
              * @default null
              */
             account?: string | null;
+            /**
+             * Already Read
+             * @description The content is what `public.reader` and `public.columns` have made of a table where it lies, with the columns of its kind: they are stored, and not applied again
+             * @default false
+             */
+            already_read?: boolean;
             /**
              * @description Needed unless `account` is given
              * @default null
@@ -4681,6 +5025,20 @@ export interface components {
             version: string;
         };
         /**
+         * ProposalAnswer
+         * @description A description to begin with, by the form of a file alone.
+         */
+        ProposalAnswer: {
+            /** Columns */
+            columns: {
+                [key: string]: string;
+            };
+            /** Reader */
+            reader: {
+                [key: string]: unknown;
+            };
+        };
+        /**
          * QpSteps
          * @description Steps of the shrunken primal-dual subgradient method.
          */
@@ -4761,6 +5119,58 @@ export interface components {
             lower: number;
             /** Upper */
             upper: number;
+        };
+        /**
+         * ReadAnswer
+         * @description A file that is here, for a day, and was not registered.
+         */
+        ReadAnswer: {
+            /** Bytes */
+            bytes: number;
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /**
+             * Expires At
+             * Format: date-time
+             * @description When it is erased, unless it is registered before
+             */
+            expires_at: string;
+            /** Format */
+            format: string;
+            /** Id */
+            id: string;
+        };
+        /**
+         * ReadRequest
+         * @description A file to look at before anything is registered.
+         */
+        ReadRequest: {
+            /**
+             * Draft
+             * @default null
+             */
+            draft?: string | null;
+            /**
+             * Format
+             * @description Of the file; absent: as its name or media type says
+             * @default null
+             */
+            format?: ("csv" | "parquet" | "json" | "xlsx" | "omx") | null;
+            /**
+             * Kind
+             * @description The kind of problem that the data are for
+             */
+            kind: string;
+            /**
+             * Public
+             * @description What is known of the public part until now, with `reader` and `columns`
+             */
+            public?: {
+                [key: string]: unknown;
+            };
         };
         /**
          * Reading
@@ -5163,6 +5573,12 @@ export interface components {
              */
             account?: string | null;
             /**
+             * Already Read
+             * @description The content is what `public.reader` and `public.columns` have made of a table where it lies, with the columns of its kind: they are stored, and not applied again
+             * @default false
+             */
+            already_read?: boolean;
+            /**
              * @description Needed unless `account` is given
              * @default null
              */
@@ -5230,6 +5646,14 @@ export interface components {
          */
         RoutingPublic: {
             /**
+             * Columns
+             * @description What columns are called in a table of your own, by what they are called here: `{"origin": "Von", "destination": "Nach"}`
+             * @default null
+             */
+            columns?: {
+                [key: string]: string;
+            } | null;
+            /**
              * Max Pair
              * @description Most trips of one pair of zones in one period, known without the data; content with more is refused
              * @default null
@@ -5263,6 +5687,14 @@ export interface components {
              * @description How many periods the data cover, such as 30 mornings; answers are means of a period
              */
             periods: number;
+            /**
+             * Reader
+             * @description Rules by which a table of your own is read, such as `{"decimal": ",", "time_zone": "Europe/Berlin"}` (docs/own-files.md); with it or `columns` the content is such a table. `zones` as a list and `except` are used and not stored
+             * @default null
+             */
+            reader?: {
+                [key: string]: unknown;
+            } | null;
             /**
              * Trip Scale
              * @description Parts into which a trip may be divided: with 100 the content may have hundredths of trips. Noise in trips stays the same
@@ -5788,6 +6220,11 @@ export interface components {
             erased: boolean;
             /** Expires At */
             expires_at: string | null;
+            /**
+             * Notes
+             * @description Where its table was read by the source's reader: what was left out or changed
+             */
+            notes?: string[];
             /** @description Where its content stays, if it is not stored; GET /v1/datasets/{id} tells owners the address */
             place?: components["schemas"]["PlaceAnswer"] | null;
             remaining: components["schemas"]["Figures"];
@@ -7582,11 +8019,11 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["DatasetRequest"] | components["schemas"]["PlacedDatasetRequest"];
+                "application/json": components["schemas"]["DatasetRequest"] | components["schemas"]["PlacedDatasetRequest"] | components["schemas"]["DraftDatasetRequest"];
                 "multipart/form-data": {
                     /**
                      * Format: binary
-                     * @description Parquet, CSV or JSON
+                     * @description Parquet, CSV or JSON; by `reader` and `columns` of the public part also Excel and OMX
                      */
                     content: string;
                     /** @description The JSON body without its `content` */
@@ -7643,7 +8080,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `forbidden`: The key's role does not allow this; `no_role`: The identity provider gives the person no role here; `several_tenants`: The identity provider gives the person roles in several tenants */
+            /** @description `forbidden`: The key's role does not allow this; `no_role`: The identity provider gives the person no role here; `reads_no_names`: This installation reads no files with names of their own; `several_tenants`: The identity provider gives the person roles in several tenants */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -7927,7 +8364,7 @@ export interface operations {
                 "multipart/form-data": {
                     /**
                      * Format: binary
-                     * @description Parquet, CSV or JSON
+                     * @description Parquet, CSV or JSON; by `reader` and `columns` of the public part also Excel and OMX
                      */
                     content: string;
                     /** @description The JSON body without its `content` */
@@ -7967,7 +8404,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `forbidden`: The key's role does not allow this; `no_role`: The identity provider gives the person no role here; `several_tenants`: The identity provider gives the person roles in several tenants */
+            /** @description `forbidden`: The key's role does not allow this; `no_role`: The identity provider gives the person no role here; `reads_no_names`: This installation reads no files with names of their own; `several_tenants`: The identity provider gives the person roles in several tenants */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -10434,6 +10871,285 @@ export interface operations {
             };
         };
     };
+    look_at_file: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ReadRequest"];
+                "multipart/form-data": {
+                    /**
+                     * Format: binary
+                     * @description Parquet, CSV or JSON; by `reader` and `columns` of the public part also Excel and OMX
+                     */
+                    content: string;
+                    /** @description The JSON body without its `content` */
+                    metadata: string;
+                };
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    /** @description `"requests";r=…;t=…`: what is left of the quota, and for how many seconds */
+                    RateLimit?: string;
+                    /** @description `"requests";q=…;w=…`: the quota of a key and its window in seconds */
+                    "RateLimit-Policy"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LookAnswer"];
+                };
+            };
+            /** @description `invalid_json`: The body is not strict JSON; `invalid_multipart`: The body is not a multipart form */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `forbidden`: The key's role does not allow this; `no_role`: The identity provider gives the person no role here; `reads_no_names`: This installation reads no files with names of their own; `several_tenants`: The identity provider gives the person roles in several tenants */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `not_found`: There is no such object */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `payload_too_large`: The request is too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_input`: A field is not valid; `invalid_parameter`: A parameter is not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `rate_limited`: The key has used up its requests for now; `too_many_bodies`: Too many large requests of this tenant are being worked on; `too_many_uploads`: Too many contents of this tenant are being registered */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `not_isolated`: Uploads are not read on this machine; `not_read`: The upload could not be read; `provider_unavailable`: The identity provider does not answer; `reader_not_started`: Uploads cannot be read now; `spool_unavailable`: There is no room for the upload; `storage_denied`: The object storage refuses this service; `storage_full`: The object storage is full; `storage_unavailable`: The object storage does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            503: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+        };
+    };
+    get_read: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                read_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    /** @description `"requests";r=…;t=…`: what is left of the quota, and for how many seconds */
+                    RateLimit?: string;
+                    /** @description `"requests";q=…;w=…`: the quota of a key and its window in seconds */
+                    "RateLimit-Policy"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReadAnswer"];
+                };
+            };
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `forbidden`: The key's role does not allow this; `no_role`: The identity provider gives the person no role here; `several_tenants`: The identity provider gives the person roles in several tenants */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `not_found`: There is no such object */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `rate_limited`: The key has used up its requests for now */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            503: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+        };
+    };
+    delete_read: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                read_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    /** @description `"requests";r=…;t=…`: what is left of the quota, and for how many seconds */
+                    RateLimit?: string;
+                    /** @description `"requests";q=…;w=…`: the quota of a key and its window in seconds */
+                    "RateLimit-Policy"?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description `key_expired`: The API key has expired; `key_malformed`: This is not an API key; `key_revoked`: The API key was revoked; `key_unknown`: The API key is unknown; `person_removed`: The person was removed here; `token_ended`: The person was logged out at the identity provider; `token_expired`: The access token has expired; `token_invalid`: This is not an access token for this service; `unauthenticated`: An API key is needed */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `forbidden`: The key's role does not allow this; `no_role`: The identity provider gives the person no role here; `several_tenants`: The identity provider gives the person roles in several tenants */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `not_found`: There is no such object */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `invalid_parameter`: A parameter is not valid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `rate_limited`: The key has used up its requests for now */
+            429: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+            /** @description `database_busy`: The database is too busy; `database_full`: The database's disk is full; `database_read_only`: The database takes no changes; `database_unavailable`: The database does not answer; `keys_unavailable`: The place where keys lie does not answer; `ledger_rolled_back`: The database lacks entries of the ledger; `provider_unavailable`: The identity provider does not answer; `unavailable`: The service cannot answer now; `wrong_schema`: The database has the schema of another version */
+            503: {
+                headers: {
+                    /** @description Seconds to wait before asking again */
+                    "Retry-After"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+        };
+    };
     rehearse_job: {
         parameters: {
             query?: never;
@@ -11593,11 +12309,11 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["BlockRequest"] | components["schemas"]["PlacedBlockRequest"];
+                "application/json": components["schemas"]["BlockRequest"] | components["schemas"]["PlacedBlockRequest"] | components["schemas"]["DraftBlockRequest"];
                 "multipart/form-data": {
                     /**
                      * Format: binary
-                     * @description Parquet, CSV or JSON
+                     * @description Parquet, CSV or JSON; by `reader` and `columns` of the public part also Excel and OMX
                      */
                     content: string;
                     /** @description The JSON body without its `content` */
@@ -11654,7 +12370,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
-            /** @description `forbidden`: The key's role does not allow this; `no_role`: The identity provider gives the person no role here; `several_tenants`: The identity provider gives the person roles in several tenants */
+            /** @description `forbidden`: The key's role does not allow this; `no_role`: The identity provider gives the person no role here; `reads_no_names`: This installation reads no files with names of their own; `several_tenants`: The identity provider gives the person roles in several tenants */
             403: {
                 headers: {
                     [name: string]: unknown;

@@ -62,7 +62,10 @@ DESCRIPTION = (
 REQUEST_MODELS = (
     requests.DatasetRequest,
     requests.PlacedDatasetRequest,
+    requests.DraftDatasetRequest,
     requests.PlacedBlockRequest,
+    requests.DraftBlockRequest,
+    requests.ReadRequest,
     requests.CorrectionRequest,
     requests.SourceCorrection,
     requests.JobRequest,

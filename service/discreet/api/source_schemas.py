@@ -29,6 +29,10 @@ class BlockAnswer(BaseModel):
         description="Where its content stays, if it is not stored; GET /v1/datasets/{id} tells "
         "owners the address",
     )
+    notes: list[str] = Field(
+        default_factory=list,
+        description="Where its table was read by the source's reader: what was left out or changed",
+    )
 
 
 class SourceBlock(BlockAnswer):

@@ -102,7 +102,9 @@ def run(arguments: list[str] | None = None) -> int:
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0
     except (DiscreetError, ApiError, Unreachable) as error:
-        print(f"discreet: {error}", file=sys.stderr)
+        issues = getattr(error, "errors", ())
+        lines = [f"{one.pointer or '/'}: {one.detail}" for one in issues] or [str(error)]
+        print("\n".join(f"discreet: {line}" for line in lines), file=sys.stderr)
         return 1
     except Exception as error:
         found = _database_trouble(error)

@@ -16,12 +16,12 @@ from discreet.cli.options import number
 from discreet.cli.servers import client_of, network_id
 from discreet.errors import InvalidInput
 
-FORMATS = (".csv", ".parquet", ".json", ".omx")
+FORMATS = (".csv", ".parquet", ".json", ".xlsx", ".xlsm", ".omx")
 _OF_SHEETS = ": save the sheet as CSV in UTF-8, in the program that it is from"
 _OF_TEXTS = ": a table as text is called .csv, whatever lies between its columns"
 _PACKED = ": unpack it first"
 OTHERS = {
-    **dict.fromkeys((".xlsx", ".xls", ".ods"), _OF_SHEETS),
+    **dict.fromkeys((".xls", ".ods"), _OF_SHEETS),
     **dict.fromkeys((".tsv", ".tab", ".txt"), _OF_TEXTS),
     **dict.fromkeys((".gz", ".zip", ".bz2", ".xz", ".7z"), _PACKED),
 }
@@ -106,41 +106,71 @@ def whole_body(file: Path) -> dict[str, Any] | None:
     return body if isinstance(body, dict) and "content" in body else None
 
 
-def read_file(
-    file: Path, body: dict[str, Any], columns: dict[str, str], rules: dict[str, Any]
+def described(
+    body: dict[str, Any], columns: dict[str, str], rules: dict[str, Any]
 ) -> dict[str, Any]:
-    """The body with the content that a reader makes of the file, by these rules beside those of
-    `public.reader`; without one where the service reads it as it is."""
+    """The body with these columns and rules beside those of its public part."""
+    public = body["public"]
+    if not isinstance(public, dict):
+        return body
+    if rules:
+        public = {**public, "reader": {**(public.get("reader") or {}), **rules}}
+    if columns:
+        public = {**public, "columns": {**(public.get("columns") or {}), **columns}}
+    return {**body, "public": public}
+
+
+def read_file(
+    file: Path,
+    body: dict[str, Any],
+    columns: dict[str, str],
+    rules: dict[str, Any],
+    *,
+    local: bool = False,
+) -> dict[str, Any]:
+    """The body of a file, with its description by these rules beside those of `public.reader`
+    where it needs one; `local`: with what the reader makes of it here, as `content`."""
     from discreet_client import readers  # noqa: PLC0415 - loads NumPy
     from discreet_client.errors import MissingExtra  # noqa: PLC0415
 
     kind, public = str(body["kind"]), body["public"]
     if not isinstance(public, dict):
         return body
-    if rules:
-        public = {**public, "reader": {**(public.get("reader") or {}), **rules}}
-    if not readers.needed(kind, file, public, columns):
+    public = described(body, columns, rules)["public"]
+    if not readers.needed(kind, file, public, None):
         return body
     try:
-        reading = readers.read(kind, file, public, columns)
+        said, notes = readers.sendable(public)
+        sent = {**body, "public": said}
+        if local:
+            reading = readers.read(kind, file, public)
+            notes, said = reading.notes, readers.without_names({**said, **reading.public})
+            sent |= {"public": said, "content": reading.columns, "already_read": True}
     except (ValueError, MissingExtra) as error:
         raise InvalidInput(f"{file.name}: {error}") from None
-    for note in reading.notes:
+    for note in notes:
         typer.echo(f"{file.name}: {note}", err=True)
-    return {**body, "public": reading.public, "content": reading.columns}
+    return sent
 
 
 def zones_of(
-    given: str, body: dict[str, Any], state: Path | None, server: str | None, key: str | None
-) -> str | list[str]:
-    """A file that names zones; or the names of a stored network's first nodes, which are its
-    zones."""
+    given: str,
+    body: dict[str, Any],
+    state: Path | None,
+    server: str | None,
+    key: str | None,
+    *,
+    local: bool = False,
+) -> str | list[str] | dict[str, str]:
+    """A file that names zones; or a stored network, whose first nodes are zones, `local` with their
+    names."""
     if Path(given).is_file():
         return given
     if Path(given).suffix:
         raise typer.BadParameter(f"there is no file {given}", param_hint="--zones")
     with client_of(state, server, key) as client:
-        network: Any = client.networks.get(network_id(client, given))["network"]
+        found = network_id(client, given)
+        network: Any = client.networks.get(found)["network"]
     if not isinstance(body["public"], dict):
         raise InvalidInput("the public part is an object", pointer="/public")
     if "zones" not in body["public"]:
@@ -154,6 +184,8 @@ def zones_of(
     if not isinstance(count, int) or count > network["nodes"]:
         says = f"the network has {network['nodes']} nodes, and public.zones is {count}"
         raise InvalidInput(f"{says}: zones are the network's first nodes")
+    if not local:
+        return {"network": found}
     names = network.get("node_names") or [str(number) for number in range(1, network["nodes"] + 1)]
     return [str(name) for name in names[:count]]
 

@@ -12,6 +12,7 @@ import typer
 from discreet.cli.dataset_files import (
     cap_of,
     check_file,
+    described,
     name_of,
     pairs_of,
     public_part,
@@ -26,6 +27,7 @@ from discreet.cli.options import (
     EncodingOption,
     JsonFlag,
     KeyOption,
+    LocalFlag,
     QueryOption,
     ServerOption,
     StateOption,
@@ -36,7 +38,7 @@ from discreet.cli.options import (
 from discreet.cli.people import account_of, notes, undeclared
 from discreet.cli.questions import changed, field_of
 from discreet.cli.servers import client_of, dataset_id
-from discreet.cli.showing import show_dataset, show_datasets, tell
+from discreet.cli.showing import show_dataset, show_datasets, show_preview, tell
 from discreet.errors import InvalidInput
 from discreet_client import people
 
@@ -166,6 +168,7 @@ def add(
         ),
     ] = False,
     accept_doubts: AcceptDoubtsFlag = False,
+    local: LocalFlag = False,
     stays: StaysFlag = False,
     query: QueryOption = None,
     state: StateOption = None,
@@ -179,21 +182,19 @@ def add(
     edges for the same meters - count as other content: with --same-people-as both are charged to
     one account. On two accounts their losses add up.
 
-    Tables with their own column names are read on this machine, by --columns and the rules in
-    `reader` of --public (docs/own-files.md). The service itself reads content at a URL, where its
-    operator allows that place; with --stays it is left there, and each job reads it again.
+    Tables with their own column names are read by --columns and the rules in `reader` of --public
+    (docs/own-files.md). The whole file is sent, and erased once it is registered; with --local it
+    is read on this machine. Content at a URL is read by the service, where its operator allows that
+    place; with --stays it is left there, and each job reads it again.
     """
     where = asked_of(given if "://" in given else None, query)
     require_address(where, stays)
     file = Path(given)
     if where is None:
         check_file(file, form)
-    elif columns or zones or encoding or form:
-        says = (
-            "need a file on this machine; content at an address is read as it is, with the columns "
-            "of its kind"
-        )
-        raise typer.BadParameter(says, param_hint="--columns, --zones, --encoding, --format")
+    elif form or local:
+        says = "need a file on this machine"
+        raise typer.BadParameter(says, param_hint="--format, --local")
     if same_people_as is not None and (other_people or account is not None):
         raise typer.BadParameter(
             "names the account, so no other option may", param_hint="--same-people-as"
@@ -227,17 +228,14 @@ def add(
     if same_people_as is None and not {"cap", "account"} & body.keys():
         says = "say what may be spent on it in total, or give --same-people-as"
         raise typer.BadParameter(says, param_hint="--epsilon")
+    named = None if zones is None else zones_of(zones, body, state, server, key, local=local)
+    given_rules = (("zones", named), ("encoding", encoding))
+    rules = {name: value for name, value in given_rules if value is not None}
     if where is not None:
         placed = {"content_from": where, **({"content_stays": True} if stays else {})}
-        whole = body = {**body, **placed}
+        whole = body = {**described(body, pairs_of(columns), rules), **placed}
     elif whole is None:
-        named = None if zones is None else zones_of(zones, body, state, server, key)
-        rules = {
-            name: value
-            for name, value in (("zones", named), ("encoding", encoding))
-            if value is not None
-        }
-        body = read_file(file, body, pairs_of(columns), rules)
+        body = read_file(file, body, pairs_of(columns), rules, local=local)
         whole = body if "content" in body else None
     with client_of(state, server, key) as client:
         before = client.budgets()
@@ -259,7 +257,7 @@ def add(
             with file.open("rb") as content:
                 made = client.upload(body, content, file.name)
     known = next((one for one in before if one["id"] == made["account"]), None)
-    for note in [*notes(known, unsaid, made), *undeclared(made)]:
+    for note in [*made.get("notes", ()), *notes(known, unsaid, made), *undeclared(made)]:
         typer.echo(note, err=True)
     tell(made, as_json, lambda: show_dataset(made))
 
@@ -285,6 +283,46 @@ def _asked_whose(others: Sequence[people.Budget]) -> str | None:
             return account_of(others, given)
         except InvalidInput as error:
             print(f"{error}.")
+
+
+@app.command("preview")
+def preview(
+    file: Annotated[
+        Path, typer.Argument(exists=True, dir_okay=False, help="The table: CSV, Parquet, Excel, …")
+    ],
+    kind: Annotated[str, typer.Option(help="The kind of problem that the data are for")],
+    public: Annotated[str | None, typer.Option(help="As in `dataset add`")] = None,
+    fields: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="FIELD=VALUE", help="As in `dataset add`; may be repeated"),
+    ] = None,
+    columns: Annotated[str | None, typer.Option(help="As in `dataset add`")] = None,
+    zones: Annotated[str | None, typer.Option(help="As in `dataset add`")] = None,
+    encoding: EncodingOption = None,
+    local: LocalFlag = False,
+    state: StateOption = None,
+    server: ServerOption = None,
+    key: KeyOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Show what a file would be read as, and what is wrong with it. Nothing is registered.
+
+    The whole file is sent, and erased after a day; with --local it is read on this machine.
+    """
+    said = {} if public is None else public_part(public)
+    body: dict[str, Any] = {"kind": kind, "public": changed(said, map(field_of, fields or ()))}
+    named = None if zones is None else zones_of(zones, body, state, server, key, local=local)
+    given_rules = (("zones", named), ("encoding", encoding))
+    rules = {name: value for name, value in given_rules if value is not None}
+    public_of_file = described(body, pairs_of(columns), rules)["public"]
+    if local:
+        from discreet_client import readers  # noqa: PLC0415 - loads NumPy
+
+        found: Any = readers.preview(kind, file, public_of_file)
+    else:
+        with client_of(state, server, key) as client:
+            found = client.datasets.look(file, kind=kind, public=public_of_file)
+    tell(found, as_json, lambda: show_preview(found))
 
 
 @app.command("correct")
@@ -321,6 +359,7 @@ def correct(
     ] = None,
     encoding: EncodingOption = None,
     form: Annotated[str | None, typer.Option("--format", help="As in `dataset add`")] = None,
+    local: LocalFlag = False,
     stays: StaysFlag = False,
     query: QueryOption = None,
     state: StateOption = None,
@@ -339,15 +378,15 @@ def correct(
     file = Path(given) if given is not None and where is None else None
     if file is not None:
         check_file(file, form)
-    elif columns or zones or encoding or form:
+    elif zones or encoding or form or local:
         says = "go with a file on this machine"
-        raise typer.BadParameter(says, param_hint="--columns, --zones, --encoding, --format")
+        raise typer.BadParameter(says, param_hint="--zones, --encoding, --format, --local")
     said = {} if public is None else public_part(public)
     said = changed(said, map(field_of, fields or ()))
     if not said and given is None:
         raise typer.BadParameter("say what is to be corrected", param_hint="--set")
-    if file is None and "reader" in said:
-        raise typer.BadParameter("rules of a reader need the FILE", param_hint="--set reader")
+    if file is None and columns:
+        said = {**said, "columns": pairs_of(columns)}
     with client_of(state, server, key) as client:
         found = dataset_id(client, dataset)
         if file is None:
@@ -360,20 +399,13 @@ def correct(
                 for name, value in changed(whole["public"], said.items()).items()
                 if value is not None
             }
-            named = None if zones is None else zones_of(zones, whole, state, server, key)
-            rules = {
-                name: value
-                for name, value in (("zones", named), ("encoding", encoding))
-                if value is not None
-            }
-            body = read_file(file, whole, pairs_of(columns), rules)
-            gone = {name: None for name in before["public"] if name not in body["public"]}
-            new = {**gone, **body["public"]}
-            if "content" in body:
-                corrected = client.datasets.correct(found, new, body["content"])
-            else:
-                with file.open("rb") as content:
-                    corrected = client.correct_with(found, new, content, file.name)
+            named = None
+            if zones is not None:
+                named = zones_of(zones, whole, state, server, key, local=local)
+            given_rules = (("zones", named), ("encoding", encoding))
+            rules = {name: value for name, value in given_rules if value is not None}
+            new = described({"public": said}, pairs_of(columns), rules)["public"]
+            corrected = client.datasets.correct(found, new, file, local=local)
     for note in undeclared(corrected):
         typer.echo(note, err=True)
     tell(corrected, as_json, lambda: show_dataset(corrected))

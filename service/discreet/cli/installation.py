@@ -154,21 +154,12 @@ def helper(
 
 
 @app.command()
-def migrate(
-    to: Annotated[
-        str, typer.Option(help="Number of the schema; by default this version's")
-    ] = "head",
-    down: Annotated[
-        bool,
-        typer.Option("--down", help="Go back to an older schema; data in newer columns are lost"),
-    ] = False,
-    as_json: JsonFlag = False,
-) -> None:
+def migrate(as_json: JsonFlag = False) -> None:
     """Migrate the database to this version's schema; safe to repeat, and while processes are
     running."""
     from discreet.storage.migrations import migrate as run_migrations  # noqa: PLC0415
 
-    schema = run_migrations(settings_of(None), to, down=down)
+    schema = run_migrations(settings_of(None))
     tell(
         {"migrated": True, "schema": schema},
         as_json,

@@ -52,6 +52,14 @@ DecimalOption = Annotated[
         "be either"
     ),
 ]
+LocalFlag = Annotated[
+    bool,
+    typer.Option(
+        "--local",
+        help="Read the file on this machine and send what the reader makes of it, not the file: "
+        "names stay here. The dataset is the same",
+    ),
+]
 AcceptDoubtsFlag = Annotated[
     bool,
     typer.Option(

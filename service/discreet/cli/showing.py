@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
@@ -14,6 +15,7 @@ from rich.padding import Padding
 from rich.table import Column, Table
 
 from discreet.cli.showing_answers import as_said
+from discreet.cli.texts import printable
 from discreet.ledger.words import ENTRIES
 
 console = Console(stderr=True)
@@ -146,6 +148,37 @@ def show_dataset(one: Mapping[str, Any]) -> None:
         table.add_row("stays", as_said(f"{where}; last seen there unchanged at {seen}"))
     table.add_row("public", as_said(json.dumps(one["public"], ensure_ascii=False, default=str)))
     Console().print(table)
+
+
+def show_preview(found: Mapping[str, Any]) -> None:
+    """What a file would be read as: a proposal, the first rows, what is left out and what is
+    wrong."""
+    print(f"Columns: {printable(', '.join(found['columns']))}")
+    columns, rules = (found["proposal"][name] for name in ("columns", "reader"))
+    if columns:
+        pairs = ",".join(f"{role}={name}" for role, name in columns.items())
+        print(f"Proposed: --columns {shlex.quote(printable(pairs))}")
+    for rule, value in rules.items():
+        said = value if isinstance(value, str) else json.dumps(value)
+        print(f"Proposed: --set {shlex.quote(f'reader.{rule}={printable(said)}')}")
+    for row in found["rows"]:
+        cells = (f"{name} {value}" for name, value in row.items() if value is not None)
+        print(f"  {printable('; '.join(cells))}")
+    if found["count"] is not None:
+        print(f"{found['count']:,} rows")
+    for one in found["left_out"]:
+        print(f"Left out: {one['count']:,} ({printable(one['why'])})")
+    for note in found["notes"]:
+        print(printable(note))
+    for issue in found["issues"]:
+        where = ", ".join(
+            f"{name} {issue[name]}" for name in ("row", "column") if issue.get(name) is not None
+        )
+        parts = [where, issue["cause"]]
+        parts += [f"found {issue['found']}"] if issue.get("found") is not None else []
+        parts += [f"see {issue['way_out']}"] if issue.get("way_out") else []
+        parts += [f"{issue['count']:,} times"] if issue.get("count", 1) > 1 else []
+        print(f"Wrong: {printable('; '.join(part for part in parts if part))}")
 
 
 def show_stored(found: Sequence[Mapping[str, Any]]) -> None:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from discreet.cli.dataset_files import check_ending, pairs_of, public_part
+from discreet.cli.dataset_files import check_ending, described, pairs_of, public_part
 from discreet.cli.options import (
     AcceptDoubtsFlag,
     JsonFlag,
     KeyOption,
+    LocalFlag,
     QueryOption,
     ServerOption,
     StateOption,
@@ -31,7 +31,7 @@ app = typer.Typer(
     no_args_is_help=True, help="Sources: data that keep arriving, in blocks with a budget each."
 )
 
-FORMATS = (".csv", ".parquet", ".json")
+FORMATS = (".csv", ".parquet", ".json", ".xlsx", ".xlsm", ".omx")
 NAMED = {"day": re.compile(r"\d{4}-\d{2}-\d{2}"), "month": re.compile(r"\d{4}-\d{2}")}
 SharesOption = Annotated[
     str | None,
@@ -91,6 +91,22 @@ def create(
     mode: Annotated[
         str, typer.Option(help="private, or simulation for data that are public")
     ] = "private",
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            help="What the columns of its files are called: origin=from_zone,date=day,…; with "
+            "these, or with rules in reader, all of its blocks are read"
+        ),
+    ] = None,
+    fields: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="FIELD=VALUE",
+            help="A field of the public part, such as reader.time_zone=Europe/Berlin; may be "
+            "repeated",
+        ),
+    ] = None,
     shares: SharesOption = None,
     lent_days: LentOption = 28,
     state: StateOption = None,
@@ -99,10 +115,11 @@ def create(
     as_json: JsonFlag = False,
 ) -> None:
     """Create a source. Creating the same source again returns it."""
+    said = changed(public_part(public), map(field_of, fields or ()))
     body: dict[str, Any] = {
         "name": name,
         "kind": kind,
-        "public": public_part(public),
+        "public": described({"public": said}, pairs_of(columns), {})["public"],
         "by": by,
         "cap": {"epsilon": number(epsilon, "--epsilon"), "delta": number(delta, "--delta")},
         "cap_of": cap_of,
@@ -121,13 +138,15 @@ def create(
 @app.command("add")
 def add(
     given: SourceArgument,
-    content: Annotated[
-        str | None,
+    contents: Annotated[
+        list[str] | None,
         typer.Argument(
-            metavar="[FILE|URL]",
-            help="All records of the block: .csv, .parquet or .json, or the address of such a file "
-            "that the service reads (file:///…, https://…, s3://…, of Parquet also with *; "
-            "postgresql://host/database with --query); none with --empty",
+            metavar="[FILE…|URL]",
+            help="All records of the block: .csv, .parquet or .json (of a source with a reader "
+            "also .xlsx and .omx), or the address of one that the service reads (file:///…, "
+            "https://…, s3://…, of Parquet also with *; postgresql://host/database with --query); "
+            "several files are a block each, by the days or months in their names; none with "
+            "--empty",
         ),
     ] = None,
     block: Annotated[
@@ -136,11 +155,11 @@ def add(
             help="Its day, month or label; by default the day or month in the file's name"
         ),
     ] = None,
-    columns: Annotated[
+    zones: Annotated[
         str | None,
         typer.Option(
-            help="What your columns are called: origin=from_zone,date=day,…; other columns stay "
-            "here"
+            help="Trips of a source with a reader: the names of your zones, as a CSV file "
+            "id,number; the source does not store them"
         ),
     ] = None,
     empty: Annotated[
@@ -148,6 +167,7 @@ def add(
         typer.Option("--empty", help="Register the block although it has no records"),
     ] = False,
     accept_doubts: AcceptDoubtsFlag = False,
+    local: LocalFlag = False,
     stays: StaysFlag = False,
     query: QueryOption = None,
     state: StateOption = None,
@@ -155,42 +175,65 @@ def add(
     key: KeyOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Register a block. If the block exists, this is a later version that includes late records, on
-    the same account."""
-    if (content is None) != empty:
+    """Register a block, or several. If a block exists, this is a later version that includes late
+    records, on the same account."""
+    files = contents or []
+    if empty == bool(files):
         raise typer.BadParameter("a file with the block's records, or --empty", param_hint="FILE")
-    where = asked_of(content if content is not None and "://" in content else None, query)
+    if len(files) > 1 and (block is not None or any("://" in one for one in files)):
+        says = "several files are told by the days or months in their names"
+        raise typer.BadParameter(says, param_hint="--block")
+    first = files[0] if files else None
+    where = asked_of(first if first is not None and "://" in first else None, query)
     require_address(where, stays)
-    file = Path(content) if content is not None and where is None else None
-    if file is not None:
+    if where is not None and local:
+        raise typer.BadParameter("goes with files on this machine", param_hint="--local")
+    for file in [] if where is not None else map(Path, files):
         if not file.is_file():
             raise typer.BadParameter(f"there is no file {file}", param_hint="FILE")
         check_ending(file, FORMATS)
-    names = pairs_of(columns)
-    if names and file is None:
-        says = "a block without records, or at an address, is read with the columns of its kind"
-        raise typer.BadParameter(says, param_hint="--columns")
-    with ExitStack() as stack, client_of(state, server, key) as client:
+    with client_of(state, server, key) as client:
         source = client.sources.get(source_id(client, given))
-        if block is None:
-            block = _named(source["by"], content)
-        if names and file is not None:
-            from discreet.cli.renaming import renamed  # noqa: PLC0415 - loads NumPy
+        each: list[str | None] = [*files] or [None]
+        blocks = [block or _named(source["by"], one) for one in each]
+        if len(set(blocks)) < len(blocks):
+            raise typer.BadParameter("two files are of one block", param_hint="FILE")
+        reader = None if zones is None else _names_in(zones, source)
+        made = []
+        for name, one in zip(blocks, each, strict=True):
+            added = client.sources.add(
+                source["id"],
+                name,
+                where or (None if one is None else Path(one)),
+                stays=stays,
+                accept_doubts=accept_doubts,
+                local=local,
+                reader=reader,
+            )
+            for note in added.get("notes", ()):
+                typer.echo(f"{name}: {note}", err=True)
+            made.append(added)
+    said: Any = made[0] if len(made) == 1 else {"blocks": made}
 
-            file = stack.enter_context(renamed(file, names, _known(source)))
-        made = client.sources.add(
-            source["id"], block, where or file, stays=stays, accept_doubts=accept_doubts
-        )
-    tell(made, as_json, lambda: show_block(made))
+    def show() -> None:
+        for one in made:
+            show_block(one)
+
+    tell(said, as_json, show)
 
 
-def _known(source: Mapping[str, Any]) -> list[str]:
-    """The columns that a block's table has."""
-    from discreet.problems import DATASETS  # noqa: PLC0415 - loads SciPy
+def _names_in(zones: str, source: Mapping[str, Any]) -> dict[str, Any]:
+    """The zones that a file names, for the reader."""
+    from discreet_client import readers  # noqa: PLC0415 - loads NumPy
 
-    kind = DATASETS[source["kind"]]
-    dated = [] if source["by"] == "label" else ["date"]
-    return [*dated, *(column.name for column in kind.columns(kind.read_public(source["public"])))]
+    rules = {**(source["public"].get("reader") or {}), "zones": zones}
+    try:
+        found, notes = readers.sendable({"reader": rules})
+    except (OSError, ValueError) as error:
+        raise typer.BadParameter(str(error), param_hint="--zones") from None
+    for note in notes:
+        typer.echo(note, err=True)
+    return {"zones": found["reader"]["zones"]}
 
 
 def _named(by: str, content: str | None) -> str:

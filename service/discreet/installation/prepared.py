@@ -84,15 +84,17 @@ def running(
 
 
 def ensure_secrets(settings: Settings) -> None:
-    """Create the secrets file, or add the key that a file of an older version lacks."""
+    """Create the secrets file where there is none, and refuse one that is broken."""
     from discreet.storage import secrets  # noqa: PLC0415  cryptography is not needed by most of this module's users
     from discreet.storage.keys.opening import Keys  # noqa: PLC0415
+    from discreet.storage.keys.provider import KeysUnavailable  # noqa: PLC0415
 
     keys = Keys.of(settings)
     if not settings.secrets_path.exists():
         secrets.create(settings.secrets_path, keys)
     else:
-        secrets.upgrade(settings.secrets_path, keys)
+        with suppress(KeysUnavailable):  # each part waits for them
+            secrets.load(settings.secrets_path, keys)
 
 
 def with_database(settings: Settings, server: EmbeddedPostgres) -> Settings:

@@ -10,17 +10,15 @@ import codecs
 import importlib
 import io
 import json
-import re
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, datetime
 from encodings.aliases import aliases
 from typing import Any, BinaryIO
 from zoneinfo import ZoneInfo, available_timezones
 
 from discreet.errors import InvalidInput, PayloadTooLarge
-from discreet.isolation.blocks import DATE, Block
 
 MEMORY_A_BYTE = {"csv": 16, "json": 24, "xlsx": 120, "omx": 40, "parquet": 60}
 """Of a file, in the reader, at most: texts of cells take some fifteen times their letters, and some
@@ -39,7 +37,6 @@ NOTHING: Mapping[str, Any] = {
     "count": None,
 }
 """The preview of what cannot be read at all."""
-_CLOCK = re.compile(r"\d{1,2}:\d\d(:\d\d)?", re.ASCII)
 _zones: list[ZoneInfo] = []
 """All time zones: `ZoneInfo` finds one as long as somebody holds it."""
 
@@ -78,7 +75,7 @@ def read(job: Mapping[str, Any], opened: Callable[[], BinaryIO], size: int) -> D
     """
     from discreet.problems import DATASETS  # noqa: PLC0415
     from discreet.problems.descriptions import issues_of, without_names  # noqa: PLC0415
-    from discreet_client import readers  # noqa: PLC0415
+    from discreet_client import source_blocks  # noqa: PLC0415
     from discreet_client.errors import MissingExtra  # noqa: PLC0415
     from discreet_client.tables import TableError  # noqa: PLC0415
 
@@ -93,11 +90,10 @@ def read(job: Mapping[str, Any], opened: Callable[[], BinaryIO], size: int) -> D
     if job.get("zones") is not None:
         public["reader"] = rules = {**rules, "zones": job["zones"]}
     try:
-        if (block := Block.of(job)) is not None:
-            public["reader"] = rules = _of_block(block, public, rules, columns, opened, form)
-        elif "block" in rules:
-            raise TableError("reader.block is of blocks of days and months of a source")
-        reading = readers.read(job["kind"], opened, public, columns, form=form)
+        block = job.get("block") or {"by": "label", "name": ""}
+        reading = source_blocks.read(
+            job["kind"], opened, public, columns, form=form, by=block["by"], name=block["name"]
+        )
     except TableError as error:
         raise InvalidInput(issues_of(error, "/content")) from None
     except MissingExtra as error:
@@ -113,99 +109,6 @@ def _arrow(reading: Any) -> Any:
     import pyarrow as pa  # noqa: PLC0415
 
     return pa.table(reading.columns)
-
-
-# Blocks of a source -------------------------------------------------------------------------------
-
-
-def _of_block(
-    block: Block,
-    public: Mapping[str, Any],
-    rules: Mapping[str, Any],
-    columns: dict[str, str],
-    opened: Callable[[], BinaryIO],
-    form: str,
-) -> dict[str, Any]:
-    """The rules by which a file of a block is read, once each row's day was seen to be of it. A day
-    stands in the column of the role `reader.block`, by default `date`. InvalidInput, TableError."""
-    rules = dict(rules)
-    role = rules.pop("block", DATE)
-    first, last = _days_of(block)
-    days = _days(str(role), rules, columns, opened, form)
-    leaves = role == "time" and rules.get("outside") == "leave_out"
-    beyond = last + timedelta(days=_span(public, rules))
-    for row, day in days:
-        if not leaves or last < day <= beyond:  # else in no period, and left out by its own time
-            block._look(day.isoformat(), f"/content/{row}/{DATE}")
-    block.check()
-    if role == DATE:
-        columns.pop(DATE, None)
-    start = rules.get("start")
-    if isinstance(start, str) and _CLOCK.fullmatch(start):
-        if rules.get("every") == "weekday":
-            first += timedelta(days=max(0, 7 - first.weekday()) if first.weekday() > 4 else 0)
-        rules["start"] = datetime.combine(
-            first, time.fromisoformat(start.zfill(5) if len(start) < 6 else start.zfill(8))
-        ).isoformat()
-    return rules
-
-
-def _days_of(block: Block) -> tuple[date, date]:
-    """The first and the last day of a block."""
-    if block.by == "day":
-        day = date.fromisoformat(block.name)
-        return day, day
-    first = date.fromisoformat(f"{block.name}-01")
-    return first, (first + timedelta(days=31)).replace(day=1) - timedelta(days=1)
-
-
-def _span(public: Mapping[str, Any], rules: Mapping[str, Any]) -> int:
-    """In how many days all periods lie, or more."""
-    periods = int(public.get("periods") or 1)
-    if rules.get("every") == "weekday":
-        return 7 * (periods // 5 + 1) + 2
-    if rules.get("every") == "day":
-        return periods + 1
-    return int(periods * float(public.get("period_minutes") or 1440) / 1440) + 2
-
-
-def _days(
-    role: str,
-    rules: Mapping[str, Any],
-    columns: Mapping[str, str],
-    opened: Callable[[], BinaryIO],
-    form: str,
-) -> list[tuple[int, date]]:
-    """Each day of a file, and the first row of it."""
-    from discreet_client import readers  # noqa: PLC0415
-    from discreet_client.cells import Refusal  # noqa: PLC0415
-    from discreet_client.tables import TableError  # noqa: PLC0415
-
-    grammar = {
-        name: rules[name] for name in ("encoding", "dates", "decimal", "thousands") if name in rules
-    }
-    named = {DATE: columns.get(role, role)}
-    found = readers.read("", opened, {"reader": grammar}, named, form=form).columns[DATE]
-    place = ZoneInfo(rules["time_zone"]) if "time_zone" in rules else None
-    means = readers.grammar_of(grammar)
-    seen: dict[Any, int] = {}
-    for row, value in enumerate(found.tolist()):
-        seen.setdefault(value, row)
-    days: dict[date, int] = {}
-    for value, row in seen.items():
-        moment = means.moment(value) if isinstance(value, str) else value
-        if isinstance(moment, int):  # nanoseconds of numpy
-            moment = datetime(1970, 1, 1) + timedelta(microseconds=moment // 1000)
-        if isinstance(moment, Refusal) or not isinstance(moment, date):
-            says = f"row {row}, column {named[DATE]}: a day such as 2026-10-01 is needed"
-            raise TableError(f"{says}, since it says of which block a row is")
-        if isinstance(moment, datetime) and moment.tzinfo is not None:
-            if place is None:
-                says = f"column {named[DATE]} has moments, and a day is of a place"
-                raise TableError(f"{says}: say reader.time_zone, such as Europe/Berlin")
-            moment = moment.astimezone(place)
-        days.setdefault(moment.date() if isinstance(moment, datetime) else moment, row)
-    return [(row, day) for day, row in days.items()]
 
 
 # A look at a file ---------------------------------------------------------------------------------
@@ -237,6 +140,13 @@ def preview(job: Mapping[str, Any], opened: Callable[[], BinaryIO], size: int) -
 def samples() -> Iterator[tuple[str, dict[str, Any], str, bytes]]:
     """Kind, public part, form and bytes of small files of every kind and form, of what is wrong in
     them, and of what is none: what children need is met when they are read."""
+    from discreet.problems.descriptions import completed  # noqa: PLC0415
+
+    for kind, public, form, content in _samples():
+        yield kind, completed(kind, public), form, content
+
+
+def _samples() -> Iterator[tuple[str, dict[str, Any], str, bytes]]:
     trips = {"unit": "request", "zones": 2, "periods": 2, "period_minutes": 60}
     clock = {"time_zone": "Europe/Berlin", "start": "02.11.2026 07:00", "zones": ["Ä", "B"]}
     named = {"origin": "Von", "destination": "Nach", "time": "Tag+Zeit", "count": "Fahrten"}
@@ -263,23 +173,27 @@ def samples() -> Iterator[tuple[str, dict[str, Any], str, bytes]]:
     if (matrix := _matrix()) is not None:
         yield "routing", plain, "omx", matrix
         yield "routing", {**plain, "reader": {"matrix": "no"}}, "omx", matrix
-    rows = [{"origin": 1, "destination": 2}, {"origin": 2, "destination": "x"}]
+        yield "routing", {**plain, "reader": {"zones": ["7", "9"]}}, "omx", matrix
+    rows: list[dict[str, Any]] = [
+        {"origin": 1, "destination": 2},
+        {"origin": 2, "destination": "x"},
+    ]
     for number in (1, 2):
         yield "routing", plain, "json", json.dumps(rows[:number]).encode()
         yield from _parquet("routing", plain, rows[:number])
 
-    meters = {
+    meters: dict[str, Any] = {
         "unit": "participant",
         "states": 2,
         "edges": [0, 1, 20],
         "steps": 3,
-        "meters": {"start": "2026-10-25T01:00", "interval_seconds": 1800},
+        "meters": {"start": "2026-10-25T00:00", "interval_seconds": 1800},
         "reader": {"time_zone": "Europe/Berlin", "units": "kWh", "decimal": ","},
     }
-    lines = ["25.10.2026 01:00;a;0,2", "25.10.2026 01:30;a;1", "25.10.2026 02:00;a;0,3"]
+    lines = [f"25.10.2026 {at};a;0,2" for at in ("00:00", "00:30", "01:00")]
     read = "time;participant;kw\n" + "\n".join(lines)
     yield "dr_ensemble", meters, "csv", read.encode()
-    yield "dr_ensemble", meters, "csv", (read + "\n25.10.2026 02:30;a;x").encode()
+    yield "dr_ensemble", meters, "csv", (read + "\n25.10.2026 01:30;a;x").encode()
     wide = {"participants": "columns", "except": ["Summe"], "units_row": True}
     rest = "Zeit;a;Summe\n;kWh;kWh\n" + "\n".join(f"{one[:16]};0,2;1" for one in lines)
     apart = {**meters, "reader": {**meters["reader"], **wide}, "columns": {"time": "Zeit"}}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, BinaryIO
 
@@ -13,7 +13,7 @@ from discreet.errors import FieldIssue, InvalidInput, PayloadTooLarge
 from discreet.isolation import quick
 from discreet.isolation.blocks import Block
 from discreet.isolation.partitions import Room
-from discreet_client.cells import MISSING, SEPARATORS
+from discreet_client.cells import MISSING, POINT_OR_THOUSANDS, SEPARATORS, Grammar, Refusal
 
 CSV_BLOCK_BYTES = 4 << 20
 MOST_COLUMNS = 1000
@@ -25,9 +25,10 @@ MOST_ROWS_A_BYTE = 1000
 a hundred."""
 SEP = re.compile(rb'(?:\xef\xbb\xbf)?"?sep=([,;\t|])"?\r?\n', re.IGNORECASE)
 """The first line of a CSV file that Excel is told the separator by."""
-DECIMAL_COMMA = re.compile(rb"(?:^|[;\t|\n])[+-]?(?:[0-9]+,[0-9]*|,[0-9]+)(?=[;\t|\r\n]|$)")
-DECIMAL_BYTES = 1 << 16
-"""Of a CSV file: where decimal commas are looked for."""
+HEXADECIMAL = (b"0x", b"0X")
+TRUTHS = frozenset(("true", "True", "TRUE", "false", "False", "FALSE"))
+"""As Arrow has them."""
+WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
 NO_THREAD = "Failed to launch worker thread"
 """What Arrow says, as of a file that it does not understand, where this process may have no
 thread."""
@@ -138,9 +139,19 @@ def read_csv(
     if said is not None:
         opened = partial(_past, opened, said.end())
     separator = said[1].decode() if said is not None else None
-    options = _csv_options(opened(), kind.OWNER, separator)
+    options, separator = _csv_options(opened(), kind.OWNER, separator)
     rest = CSV_BLOCK_BYTES, kind, public, block, partial(check_rows, kind, most=most), room
-    content = _quickly(lambda: quick.csv_content(opened(), options, *rest), room)
+    # Arrow reads numbers with commas in all cells or in none, and 0x10 as 16: where that may be
+    # met, each cell is read by the grammar.
+    if separator != "," or (
+        (content := _quickly(lambda: quick.csv_content(opened(), options, *rest), room)) is None
+        and _has_hexadecimal(opened())
+    ):
+        table = _by_the_grammar(
+            pc.read_csv(opened(), **_as_texts(opened(), options)), separator, kind.OWNER
+        )
+        batches = _counted(kind, table.to_batches(), most)
+        return content_of(kind, public, batches, table.schema, block, room)
     if content is not None:
         return content
     with contextlib.suppress(pa.ArrowInvalid), pc.open_csv(opened(), **options) as reader:
@@ -150,6 +161,75 @@ def read_csv(
     table = pc.read_csv(opened(), **options)
     batches = _counted(kind, table.to_batches(), most)
     return content_of(kind, public, batches, table.schema, block, room)
+
+
+def _has_hexadecimal(file: BinaryIO) -> bool:
+    """Whether a number may stand in a file that Arrow alone takes for one."""
+    last = b""
+    while part := file.read(CSV_BLOCK_BYTES):
+        if any(mark in last + part for mark in HEXADECIMAL):
+            return True
+        last = part[-1:]
+    return False
+
+
+def _as_texts(file: BinaryIO, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options by which every column is text."""
+    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow.csv as pc  # noqa: PLC0415
+
+    line = pa.BufferReader(file.readline(FIRST_LINE_BYTES).rstrip(b"\r\n") + b"\n")
+    names = pc.read_csv(line, parse_options=options["parse_options"]).column_names
+    given = options["convert_options"]
+    texts = pc.ConvertOptions(
+        column_types=dict.fromkeys(names, pa.string()),
+        null_values=given.null_values,
+        strings_can_be_null=True,
+    )
+    return {**options, "convert_options": texts}
+
+
+def _by_the_grammar(table: Any, separator: str, owner: str) -> Any:
+    """A table of texts with numbers for those columns that hold nothing else, each cell by itself
+    (`discreet_client.cells`). InvalidInput where a number among numbers may be two."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    grammar = Grammar(separator=separator)
+    for place, name in enumerate(table.column_names):
+        if name == owner:
+            continue
+        encoded = table.column(place).combine_chunks().dictionary_encode()
+        texts = encoded.dictionary.to_pylist()
+        meant = [grammar.number(one) for one in texts]
+        unclear = [one == POINT_OR_THOUSANDS for one in meant]
+        if any(unclear) and all(
+            isinstance(one, float) or one == POINT_OR_THOUSANDS for one in meant
+        ):
+            text = texts[unclear.index(True)]
+            row = next(row for row, one in enumerate(encoded.to_pylist()) if one == text)
+            says = f"{POINT_OR_THOUSANDS.cause} found {text!r:.42}; say reader.decimal"
+            raise InvalidInput(says, pointer=f"/content/{row}/{name}")
+        values: Any
+        if not texts:
+            table = table.set_column(place, name, pa.nulls(table.num_rows))
+            continue
+        if TRUTHS.issuperset(texts):
+            values = pa.array([one.lower() == "true" for one in texts])
+        elif any(isinstance(one, Refusal) for one in meant):
+            # For who says what is wrong: numbers are written as everywhere.
+            if all(isinstance(one, Refusal) for one in meant):
+                continue
+            plain = [
+                text if isinstance(one, Refusal) else text.strip().replace(",", ".", 1)
+                for text, one in zip(texts, meant, strict=True)
+            ]
+            values = pa.array(plain, pa.string())
+        elif all(WHOLE.fullmatch(one.strip()) for one in texts):
+            values = pa.array([int(one) for one in texts], pa.int64())
+        else:
+            values = pa.array(meant, pa.float64())
+        table = table.set_column(place, name, values.take(encoded.indices))
+    return table
 
 
 def _past(opened: Callable[[], BinaryIO], size: int) -> BinaryIO:
@@ -164,11 +244,9 @@ def _quickly(read: Callable[[], Any], room: Room | None) -> Any:
     return read() if content is None and room is not None and room.is_scattered else content
 
 
-def _csv_options(file: BinaryIO, owner: str, separator: str | None) -> dict[str, Any]:
-    """The column `owner` is text, whatever stands in it: as numbers names are not always told
-    apart. The separator is that of the line of names; where it is no comma, decimal commas in the
-    next lines say that all are.
-    """
+def _csv_options(file: BinaryIO, owner: str, separator: str | None) -> tuple[dict[str, Any], str]:
+    """How Arrow reads a file, and its separator, that of the line of names. The column `owner` is
+    text, whatever stands in it: as numbers names are not always told apart."""
     import pyarrow.csv as pc  # noqa: PLC0415
 
     line = file.readline(FIRST_LINE_BYTES + 1)
@@ -179,19 +257,15 @@ def _csv_options(file: BinaryIO, owner: str, separator: str | None) -> dict[str,
     if separator is None:
         separator = next((one for one in SEPARATORS if one.encode() in line), ",")
     _check_columns(1 + line.count(separator.encode()))
-    commas = separator != "," and DECIMAL_COMMA.search(
-        separator.encode() + file.read(DECIMAL_BYTES)
-    )
     texts: dict[str, Any] = (
         {"column_types": {owner: "string"}, "strings_can_be_null": True} if owner else {}
     )
-    return {
+    options = {
         "read_options": pc.ReadOptions(block_size=CSV_BLOCK_BYTES, use_threads=False),
         "parse_options": pc.ParseOptions(delimiter=separator),
-        "convert_options": pc.ConvertOptions(
-            null_values=sorted(MISSING), decimal_point="," if commas else ".", **texts
-        ),
+        "convert_options": pc.ConvertOptions(null_values=sorted(MISSING), **texts),
     }
+    return options, separator
 
 
 def _counted(kind: Any, batches: Iterable[Any], most: int) -> Iterator[Any]:

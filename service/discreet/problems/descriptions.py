@@ -17,7 +17,10 @@ from pydantic import AfterValidator, Field
 
 from discreet.errors import FieldIssue, InvalidInput
 from discreet_client import readers
+from discreet_client.readers import without_names
 from discreet_client.tables import TableError
+
+__all__ = ["without_names"]
 
 VERSION = 1
 FIELDS = frozenset(("reader", "columns"))
@@ -119,19 +122,6 @@ def issues_of(error: TableError, pointer: str = "/public/reader") -> list[FieldI
         more = one.as_dict()
         found.append(FieldIssue(pointer, one.says, more))
     return found or [FieldIssue(pointer, line) for line in str(error).splitlines()]
-
-
-def without_names(public: Mapping[str, Any]) -> dict[str, Any]:
-    """A public part without what may hold names of people, meters or places: `zones` as a list or
-    with numbers, and `except`."""
-    rules = public.get("reader")
-    if not isinstance(rules, Mapping):
-        return dict(public)
-    kept = {name: one for name, one in rules.items() if name != "except"}
-    zones = kept.get("zones")
-    if zones is not None and not (isinstance(zones, Mapping) and set(zones) == {"network"}):
-        del kept["zones"]
-    return {**public, "reader": kept}
 
 
 def holds_names(public: Mapping[str, Any]) -> bool:

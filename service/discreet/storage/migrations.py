@@ -1,12 +1,15 @@
 """Bring a database to this version's schema, and grant the application role only what it needs.
 
-Old and new versions of the service run side by side while an installation is upgraded, so a
-migration only expands the schema (`discreet migrate` runs before the processes are replaced), and
-only a later version removes what is no longer used: see `schema`.
+A new database is made from `migrations/current`; one of an earlier version goes through the
+revisions in `migrations/versions`. Old and new versions of the service run side by side while an
+installation is upgraded, so a revision only expands the schema (`discreet migrate` runs before the
+processes are replaced), and only a later version removes what is no longer used: see `schema`.
+There is no way down: code of the version before runs on the newer schema.
 """
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +18,8 @@ import psycopg
 from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
+from procrastinate.schema import SchemaManager
+from psycopg import sql
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError, OperationalError
 
@@ -39,19 +44,22 @@ _IN_USE = (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected)
 
 STATEMENT_SECONDS = 900
 
+APPLICATION_ROLE = "discreet_app"
+"""What the application role is called in `migrations/current`; a database may call it otherwise."""
+
+ABSENT_BEFORE_17 = "MAINTAIN"
+"""A right that PostgreSQL has from version 17 on."""
+
 Pause = Callable[[float], None]
 
 
-def migrate(
-    settings: Settings, revision: str = "head", *, down: bool = False, pause: Pause = time.sleep
-) -> str:
-    """Bring the database to `revision` as the owner role, all or nothing; returns the revision that
-    it has then.
+def migrate(settings: Settings, *, pause: Pause = time.sleep) -> str:
+    """Bring the database to this version's schema as the owner role, all or nothing; returns the
+    revision that it has then.
 
     Safe to start anywhere, several times at once, and beside running processes of this version and
-    the one before. Goes to an older revision only with `down`, which loses the data in newer
-    columns. Raises `WrongSchema` if the database is newer than this version, and `Unavailable` if
-    other transactions use a table for too long; nothing is changed then.
+    the one before. Raises `WrongSchema` if the database is newer than this version, and
+    `Unavailable` if other transactions use a table for too long; nothing is changed then.
     """
     owner = settings.migration_database_url or settings.database_direct_url or settings.database_url
     if owner is None or settings.database_url is None:
@@ -59,16 +67,11 @@ def migrate(
             "no database: set DISCREET_DATABASE_URL, and DISCREET_MIGRATION_DATABASE_URL for its "
             "owner"
         )
-    wanted = revisions()[-1] if revision == "head" else revision
-    if wanted not in revisions():
-        raise WrongSchema(
-            f"there is no schema {wanted}; this version knows {', '.join(revisions())}"
-        )
+    newest = revisions()[-1]
     try:
         require_migration_session(connection_string(owner))
     except psycopg.OperationalError as error:
         raise Unavailable(f"the database cannot be migrated: {_first_line(error)}") from error
-    application_role = user_of(settings.database_url)
     engine = sync_engine(owner)
     config = Config()
     config.set_main_option("script_location", str(scripts()).replace("%", "%%"))
@@ -76,17 +79,19 @@ def migrate(
         with engine.connect() as connection:
             _hold(connection, pause)
             config.attributes["connection"] = connection
-            current = connection.execute(text("SELECT current_user")).scalar_one()
-            config.attributes["application_role"] = (
-                None if application_role == current else application_role
-            )
-            _check_direction(_present(connection), wanted, down)
-            _stubbornly(connection, config, wanted, down, pause)
+            config.attributes["application_role"] = user_of(settings.database_url)
+            present = _present(connection)
+            if present is not None and present > newest:
+                raise WrongSchema(
+                    f"the database has schema {present}, this version knows schemas up to "
+                    f"{newest}: a newer discreet has migrated it; use that version"
+                )
+            _retry_while_in_use(connection, config, pause)
     except OperationalError as error:
         raise Unavailable(f"the database cannot be migrated: {_first_line(error.orig)}") from error
     finally:
         engine.dispose()
-    return wanted
+    return newest
 
 
 def _hold(connection: Connection, pause: Pause) -> None:
@@ -111,36 +116,19 @@ def _present(connection: Connection) -> str | None:
     return present
 
 
-def _check_direction(present: str | None, wanted: str, down: bool) -> None:
-    newest = revisions()[-1]
-    if present is not None and present > newest:
-        raise WrongSchema(
-            f"the database has schema {present}, this version knows schemas up to {newest}: a "
-            "newer discreet has migrated it; use that version"
-        )
-    if present is not None and wanted < present and not down:
-        raise WrongSchema(
-            f"the database has schema {present}; going back to {wanted} needs --down and loses data"
-        )
-
-
-def _stubbornly(
-    connection: Connection, config: Config, wanted: str, down: bool, pause: Pause
-) -> None:
+def _retry_while_in_use(connection: Connection, config: Config, pause: Pause) -> None:
     """Migrate in one transaction; try again while other transactions use the tables."""
     for left in range(LOCK_TRIES - 1, -1, -1):
         try:
             connection.execute(text(f"SET lock_timeout = '{LOCK_SECONDS}s'"))
             connection.execute(text(f"SET statement_timeout = '{STATEMENT_SECONDS}s'"))
             connection.commit()
-            present = _present(connection)
-            if present is not None and wanted < present and down:
-                command.downgrade(config, wanted)
+            if _present(connection) is None:
+                _create(connection, config.attributes["application_role"])
+                command.stamp(config, "head")
             else:
-                command.upgrade(config, wanted)
-            connection.exec_driver_sql(
-                f"COMMENT ON TABLE alembic_version IS '{oldest_code(wanted)}'"
-            )
+                command.upgrade(config, "head")
+            connection.exec_driver_sql(f"COMMENT ON TABLE alembic_version IS '{oldest_code()}'")
             connection.commit()
         except (DBAPIError, *_IN_USE) as error:
             connection.rollback()
@@ -155,6 +143,50 @@ def _stubbornly(
             pause(1.0)
         else:
             return
+
+
+def _create(connection: Connection, application_role: str) -> None:
+    """Make all tables of a new database, those of the queue's library first."""
+    driver = connection.connection.driver_connection
+    assert isinstance(driver, psycopg.Connection)
+    said = current_schema()
+    if driver.info.server_version < 170000:
+        said = said.replace(f", {ABSENT_BEFORE_17}", "")
+    role = sql.Identifier(application_role).as_string(driver)
+    # As bytes and without parameters: many statements, in which no sign is a placeholder.
+    driver.execute(SchemaManager.get_schema().encode())
+    driver.execute(re.sub(rf"\b{APPLICATION_ROLE}\b", lambda _: role, said).encode())
+    for (table, column), words in comments_of(said).items():
+        name = sql.Identifier(table) if column is None else sql.Identifier(table, column)
+        driver.execute(
+            sql.SQL("COMMENT ON {} {} IS {}").format(
+                sql.SQL("TABLE" if column is None else "COLUMN"), name, sql.Literal(words)
+            )
+        )
+
+
+def current_schema() -> str:
+    """The whole schema, in the order in which its files can be run."""
+    return "\n".join(path.read_text() for path in sorted((scripts() / "current").glob("*.sql")))
+
+
+def comments_of(schema: str) -> dict[tuple[str, str | None], str]:
+    """What the text of the schema says of each table (column None: the lines above it) and of each
+    column; the empty text where it says nothing."""
+    found: dict[tuple[str, str | None], str] = {}
+    above: list[str] = []
+    table = None
+    for line in schema.splitlines():
+        if table is None:
+            if begins := re.match(r"CREATE TABLE (\w+) \($", line):
+                table = begins[1]
+                found[table, None] = " ".join(above)
+            above = [*above, line[3:]] if line.startswith("-- ") else []
+        elif line == ");":
+            table = None
+        elif column := re.match(r"  ([a-z]\w*) [^-]*?(?:--  ?(.*))?$", line):
+            found[table, column[1]] = column[2] or ""
+    return found
 
 
 def _first_line(error: object) -> str:

@@ -36,7 +36,7 @@ from discreet.storage.sealing import CHUNK_BYTES, SealBroken
 
 log = structlog.get_logger()
 
-CONTENTS = re.compile(r"dst_[a-z0-9]+")
+CONTENTS = re.compile(r"(?:dst|read)_[a-z0-9]+")
 """What contents are stored under: everything else in the same place is somebody else's."""
 
 SILENT_SECONDS = 10.0

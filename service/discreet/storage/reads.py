@@ -58,12 +58,7 @@ async def remove(connection: AsyncConnection, tenant_id: str, read_id: str) -> R
 
 async def remove_expired(connection: AsyncConnection, most: int = 100) -> list[Row]:
     """Erase files whose day is over; their rows as they were."""
-    over = (
-        select(Read.id)
-        .where(Read.expires_at <= func.now())
-        .limit(most)
-        .with_for_update(skip_locked=True)
-    )
+    over = select(Read.id).where(Read.expires_at <= func.now()).limit(most)
     found = await connection.execute(delete(Read).where(Read.id.in_(over)).returning(Read))
     return [dict(row) for row in found.mappings()]
 

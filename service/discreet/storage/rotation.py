@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import case, delete, func, insert, select, text, update
+from sqlalchemy import case, func, select, text, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from discreet.storage.jobs import FINAL
 from discreet.storage.result_tables import JobResult, Release
-from discreet.storage.secrets import DIGEST
 from discreet.storage.session_tables import FederatedSession
 from discreet.storage.tables import (
     Dataset,
-    DatasetChunk,
     Job,
     Key,
     Webhook,
@@ -38,23 +36,11 @@ async def datasets_by_others(
 
 
 async def rewrapped_dataset(
-    connection: AsyncConnection,
-    dataset_id: str,
-    key_id: str,
-    wrapped: bytes,
-    sealed: tuple[int, list[bytes]] | None,
+    connection: AsyncConnection, dataset_id: str, key_id: str, wrapped: bytes
 ) -> None:
-    """Note the new wrapped key; with `sealed` (size and chunks) the content itself was sealed
-    anew."""
-    values: dict[str, Any] = {"content_key_id": key_id, "wrapped_key": wrapped}
-    if sealed is not None:
-        values["sealed_bytes"], new = sealed
-        await connection.execute(delete(DatasetChunk).where(DatasetChunk.dataset_id == dataset_id))
-        for index, part in enumerate(new):
-            await connection.execute(
-                insert(DatasetChunk).values(dataset_id=dataset_id, index=index, sealed=part)
-            )
-    await connection.execute(update(Dataset).where(Dataset.id == dataset_id).values(**values))
+    """Note the new wrapped key of a dataset."""
+    statement = update(Dataset).where(Dataset.id == dataset_id)
+    await connection.execute(statement.values(content_key_id=key_id, wrapped_key=wrapped))
 
 
 async def releases_by_others(
@@ -150,12 +136,8 @@ async def needing(connection: AsyncConnection, key_id: str) -> int:
 
 
 async def sealed_jobs(connection: AsyncConnection, key_id: str) -> int:
-    """How many jobs that have not ended this key has sealed; `secrets.DIGEST` names the key of
-    contents."""
-    seal = Job.tamper_seal
-    by_this = (
-        ~seal.contains(":") if key_id == DIGEST else seal.startswith(f"{key_id}:", autoescape=True)
-    )
+    """How many jobs that have not ended this key has sealed."""
+    by_this = Job.tamper_seal.startswith(f"{key_id}:", autoescape=True)
     statement = select(func.count()).select_from(Job).where(Job.state.not_in(FINAL), by_this)
     return int((await connection.execute(statement)).scalar_one())
 
@@ -185,7 +167,7 @@ async def keys_without_pepper(connection: AsyncConnection, known: str) -> int:
     statement = select(func.count()).where(
         Key.revoked_at.is_(None),
         (Key.expires_at.is_(None)) | (Key.expires_at > func.now()),
-        (Key.pepper_id.is_(None)) | (Key.pepper_id != known),
+        Key.pepper_id != known,
     )
     return int((await connection.execute(statement)).scalar_one())
 

@@ -47,18 +47,16 @@ def revisions() -> tuple[str, ...]:
     return tuple(found)
 
 
-def oldest_code(applied: str) -> str:
-    """The oldest schema whose code may run on a database where everything up to `applied` was
-    applied."""
+def oldest_code() -> str:
+    """The oldest schema whose code may run on a database of this version's."""
     found = revisions()[0]
-    for path in sorted((scripts() / "versions").glob("[0-9]*.py")):
-        if path.name.partition("_")[0] <= applied:
-            spec = importlib.util.spec_from_file_location(f"_revision_{path.stem}", path)
-            assert spec is not None
-            assert spec.loader is not None
-            module = importlib.util.module_from_spec(spec)
-            spec.loader.exec_module(module)
-            found = max(found, str(getattr(module, "OLDEST", found)))
+    for path in (scripts() / "versions").glob("[0-9]*.py"):
+        spec = importlib.util.spec_from_file_location(f"_revision_{path.stem}", path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        found = max(found, str(getattr(module, "OLDEST", found)))
     return found
 
 

@@ -6,9 +6,8 @@ mark of the last one, so that nothing can be reordered or cut off, and any place
 the rest. The data key is wrapped by a master key: rotating that one wraps the data key again and
 touches no content, and a content whose wrapped key is gone is gone.
 
-What is small and short-lived (sessions) is sealed by a master key itself, with random nonces; so
-are the datasets of version 0001, and releases of before 0009. A master key that lies in a token
-wraps a data key for each of these too.
+What is small and short-lived (sessions and their releases) is sealed by a master key itself, with
+random nonces. A master key that lies in a token wraps a data key for each of these too.
 """
 
 from __future__ import annotations

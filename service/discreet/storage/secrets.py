@@ -5,10 +5,7 @@ goes without downtime: what an old key made stays readable until the old key is 
 
     content_keys       master keys: the first that is not `staged` wraps data keys, all of them
                        unwrap
-    job_keys           seal accepted jobs: the first that is not `staged` seals, all of them check.
-                       Files of before have none: there the key that names contents seals, which the
-                       reader of uploads knows too, and `digest_seals` is false once such seals
-                       count no more
+    job_keys           seal accepted jobs: the first that is not `staged` seals, all of them check
     pepper             under every stored API key; `other_peppers` still count, and are replaced
                        when a key is used
     signing_key        signs; `other_signing_keys` are public keys that signed before
@@ -21,7 +18,6 @@ them uses it.
 from __future__ import annotations
 
 import base64
-import contextlib
 import hashlib
 import hmac
 import json
@@ -36,7 +32,6 @@ from discreet.ledger.signer import Signer
 from discreet.storage.keys.opening import IN_FILE, Keys
 from discreet.storage.keys.provider import (
     KEY_BYTES,
-    KeysUnavailable,
     MasterKey,
     Purpose,
     SecretsError,
@@ -45,7 +40,6 @@ from discreet.storage.secrets_document import changing, read_document, turn
 
 Kind = Literal["content", "jobs", "pepper", "signing"]
 
-DIGEST = "digest"
 """The kind under which `retire` names the content key as a key of job seals."""
 
 _LISTS = {"content": "content_keys", "jobs": "job_keys", "pepper": "other_peppers"}
@@ -62,16 +56,14 @@ class Secrets:
     content_keys: Mapping[str, MasterKey]
     content_key_id: str
     digest_key: bytes
+    job_keys: Mapping[str, bytes]
+    job_key_id: str
+    """The one that seals jobs."""
     pepper: bytes
     signer: Signer = field(compare=False)
     other_peppers: tuple[bytes, ...] = ()
     other_signing_keys: tuple[str, ...] = ()
     """Public keys (base64) that signed before this one."""
-    job_keys: Mapping[str, bytes] = field(default_factory=dict)
-    job_key_id: str | None = None
-    """The one that seals jobs; None: `digest_key` does, as in older versions."""
-    digest_seals: bool = True
-    """Whether seals by `digest_key` still count."""
 
     def __repr__(self) -> str:
         return "Secrets(…)"
@@ -98,7 +90,6 @@ def create(path: Path, keys: Keys = IN_FILE) -> None:
             "content_keys": [{"id": random.token_hex(4), "key": maker.new_master_key()}],
             "digest_key": maker.new_secret("digest"),
             "job_keys": [{"id": random.token_hex(4), "key": maker.new_secret("jobs")}],
-            "digest_seals": False,
             "pepper": maker.new_secret("pepper"),
             "signing_key": maker.new_signing_key(),
         }
@@ -128,7 +119,6 @@ def load(path: Path, keys: Keys = IN_FILE) -> Secrets:
 
 def _opened(path: Path, body: dict[str, Any], keys: Keys) -> Secrets:
     try:
-        job_keys = body.get("job_keys", [])
         return Secrets(
             content_keys={
                 entry["id"]: keys.master_key(entry["key"]) for entry in body["content_keys"]
@@ -145,9 +135,8 @@ def _opened(path: Path, body: dict[str, Any], keys: Keys) -> Secrets:
             other_signing_keys=tuple(
                 str(entry["public_key"]) for entry in body.get("other_signing_keys", [])
             ),
-            job_keys={entry["id"]: keys.secret("jobs", entry["key"]) for entry in job_keys},
-            job_key_id=_used(body, "job_keys"),
-            digest_seals=body.get("digest_seals", True) is not False,
+            job_keys={entry["id"]: keys.secret("jobs", entry["key"]) for entry in body["job_keys"]},
+            job_key_id=next(entry["id"] for entry in body["job_keys"] if not entry.get("staged")),
         )
     except (KeyError, StopIteration, TypeError, ValueError, AttributeError) as error:
         raise SecretsError(f"{path} is not a secrets file of this version") from error
@@ -263,11 +252,6 @@ def _places(body: dict[str, Any]) -> Iterator[tuple[Purpose, dict[str, Any], str
 def retire(path: Path, kind: Kind, key_id: str) -> None:
     """Forget a key that is not in use. The caller has made sure that nothing needs it."""
     with changing(path) as body:
-        if kind == "jobs" and _used(body, "job_keys") is None:
-            raise SecretsError("the content key still seals jobs; rotate first")
-        if kind == "jobs" and key_id == DIGEST and body.get("digest_seals", True) is not False:
-            body["digest_seals"] = False
-            return
         name, member = {
             "content": ("content_keys", "id"),
             "jobs": ("job_keys", "id"),
@@ -281,17 +265,6 @@ def retire(path: Path, kind: Kind, key_id: str) -> None:
         if len(kept) == len(entries):
             raise SecretsError(f"there is no {kind} key {key_id} that can be retired")
         body[name] = kept
-
-
-def upgrade(path: Path, keys: Keys = IN_FILE) -> None:
-    """Give a file of an older version the key that seals jobs. Only where no process of that
-    version runs beside: it knows no such seal. A file that cannot be written stays as it is.
-    SecretsError for one that is broken, as far as its keys can be opened now."""
-    with contextlib.suppress(KeysUnavailable):
-        load(path, keys)
-    with contextlib.suppress(OSError), changing(path) as body:
-        if _used(body, "job_keys") is None:
-            _rotate(body, "jobs", keys)
 
 
 def trust(path: Path, public_key: str, keys: Keys = IN_FILE) -> None:
@@ -332,9 +305,6 @@ def overview(path: Path, keys: Keys = IN_FILE) -> list[dict[str, str]]:
         for entry in body.get(name, []):
             state = "used" if entry["id"] == used else "staged" if entry.get("staged") else "old"
             rows.append(row(kind, entry["id"], state, entry["key"]))
-    if loaded.digest_seals:
-        state = "used" if loaded.job_key_id is None else "old"
-        rows.append(row("jobs", DIGEST, state, body["digest_key"]))
     rows.append(row("pepper", loaded.pepper_id, "used", body["pepper"]))
     for entry in body.get("other_peppers", []):
         rows.append(

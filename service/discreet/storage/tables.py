@@ -68,7 +68,7 @@ class Key(Base):
     role: Mapped[str]
     lookup: Mapped[str] = mapped_column(unique=True)
     mac: Mapped[bytes]
-    pepper_id: Mapped[str | None]
+    pepper_id: Mapped[str]
     created_at: Mapped[datetime] = mapped_column(server_default=NOW)
     expires_at: Mapped[datetime | None]
     revoked_at: Mapped[datetime | None]

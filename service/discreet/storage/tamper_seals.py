@@ -48,15 +48,10 @@ def wrap(secrets: Secrets, dataset: Mapping[str, Any], data_key: bytes) -> bytes
     return sealing.wrap(secrets, dataset["id"], data_key, terms(dataset))
 
 
-def unwrap(secrets: Secrets, dataset: Mapping[str, Any]) -> tuple[bytes, bool]:
-    """The data key, and whether it is bound to the row's terms: those of datasets that were
-    registered before bindings are not, until a rotation of the master key wraps them again.
-    SealBroken when it does not open."""
+def unwrap(secrets: Secrets, dataset: Mapping[str, Any]) -> bytes:
+    """The data key. SealBroken where the row's terms are not those that it is bound to."""
     key_id, name, wrapped = dataset["content_key_id"], dataset["id"], bytes(dataset["wrapped_key"])
-    try:
-        return sealing.unwrap(secrets, key_id, name, wrapped, terms(dataset)), True
-    except sealing.SealBroken:
-        return sealing.unwrap(secrets, key_id, name, wrapped), False
+    return sealing.unwrap(secrets, key_id, name, wrapped, terms(dataset))
 
 
 def seal_job(secrets: Secrets, job: Mapping[str, Any]) -> str:
@@ -71,7 +66,8 @@ def _plain_row(job: Mapping[str, Any]) -> dict[str, Any]:
 def seal_text(secrets: Secrets, job: Mapping[str, Any]) -> str:
     """The same where `problem` and `plan`, of which there may be many jobs, are `canonical` text
     already."""
-    return _seal(secrets, _said(job))
+    key_id = secrets.job_key_id
+    return f"{key_id}:{_mac(secrets.job_keys[key_id], _said(job))}"
 
 
 def _said(job: Mapping[str, Any]) -> str:
@@ -81,21 +77,7 @@ def _said(job: Mapping[str, Any]) -> str:
     return f"[{{{','.join(members)}}},{canonical(str(job['seed']))}]"
 
 
-def _seal(secrets: Secrets, said: str) -> str:
-    if secrets.job_key_id is None:
-        return _digest_seal(secrets, said)
-    return f"{secrets.job_key_id}:{_own_seal(secrets.job_keys[secrets.job_key_id], said)}"
-
-
-def _digest_seal(secrets: Secrets, said: str) -> str:
-    """As older versions sealed: by the key that names contents, which the reader of uploads is
-    given too."""
-    return hmac.digest(
-        secrets.digest_key, b"discreet/job/v1\0" + said.encode(), hashlib.sha256
-    ).hex()
-
-
-def _own_seal(key: bytes, said: str) -> str:
+def _mac(key: bytes, said: str) -> str:
     return hmac.digest(key, b"discreet/job/v2\0" + said.encode(), hashlib.sha256).hex()
 
 
@@ -112,34 +94,17 @@ def said_of(job: Mapping[str, Any]) -> str:
 
 
 def is_accepted(
-    secrets: Secrets,
-    job: Mapping[str, Any],
-    seal: str | None,
-    datasets: Sequence[Mapping[str, Any]],
-    *,
-    said: str | None = None,
+    secrets: Secrets, job: Mapping[str, Any], seal: str | None, *, said: str | None = None
 ) -> bool:
-    """Whether this is the job that was accepted. One without a seal was accepted by an older
-    version: it counts only on data that are public, or on a dataset that is not bound yet either.
-    JobKeyUnknown where a rotation has not reached this machine. `said` is `said_of(job)`, where it
-    is known already."""
-    if seal is not None:
-        said = said_of(job) if said is None else said
-        key_id, own, mac = seal.rpartition(":")
-        if not own:
-            expected = _digest_seal(secrets, said)
-            return secrets.digest_seals and hmac.compare_digest(mac.encode(), expected.encode())
-        if key_id not in secrets.job_keys:
-            raise JobKeyUnknown()
-        return hmac.compare_digest(mac.encode(), _own_seal(secrets.job_keys[key_id], said).encode())
-    if not datasets or datasets[0]["wrapped_key"] is None:
-        return True
-    if len(datasets) > 1 or datasets[0].get("source_id") is not None:
-        return False  # no version read blocks without one
-    try:
-        return not unwrap(secrets, datasets[0])[1]
-    except sealing.SealBroken:
-        return True  # opening the content says what is wrong with it
+    """Whether this is the job that was accepted. JobKeyUnknown where a rotation has not reached
+    this machine. `said` is `said_of(job)`, where it is known already."""
+    key_id, _, mac = (seal or "").rpartition(":")
+    if not key_id:
+        return False
+    if key_id not in secrets.job_keys:
+        raise JobKeyUnknown()
+    expected = _mac(secrets.job_keys[key_id], said_of(job) if said is None else said)
+    return hmac.compare_digest(mac.encode(), expected.encode())
 
 
 def canonical(value: Any) -> str:

@@ -199,7 +199,7 @@ async def _store(
             "content_key_id": secrets.content_key_id,
         }
         if sealed is None:
-            data_key, _ = tamper_seals.unwrap(secrets, current)
+            data_key = tamper_seals.unwrap(secrets, current)
         else:
             data_key = sealed.data_key
             values |= {"sealed_bytes": sealed.sealed_bytes, "object_name": object_name}
@@ -399,7 +399,7 @@ async def correct_source(
         await _require_source_open(connection, current)
         secrets = services.secrets
         for row in now:
-            data_key, _ = tamper_seals.unwrap(secrets, row)
+            data_key = tamper_seals.unwrap(secrets, row)
             await dataset_rows.correct(
                 connection,
                 row,

@@ -368,7 +368,7 @@ async def open_content(services: Services, dataset_id: str) -> bytes | bytearray
     it cannot be read, MasterKeyUnknown."""
     async with services.database.transaction(SYSTEM) as connection:
         row = await datasets.held(connection, dataset_id)
-        if row is None:
+        if row is None or row["wrapped_key"] is None:
             raise sealing.SealBroken("the content does not exist")
         chunks = (
             []
@@ -382,10 +382,6 @@ async def open_content(services: Services, dataset_id: str) -> bytes | bytearray
         raise MasterKeyUnknown()
     if row["stays"] is not None:
         return await open_again(services, row)
-    if row["wrapped_key"] is None:
-        return await anyio.to_thread.run_sync(
-            sealing.unseal, secrets, row["content_key_id"], dataset_id, chunks
-        )
     parts: Iterator[bytes] = iter(chunks)
     if row["object_name"] is not None:
         if services.objects is None:
@@ -395,7 +391,7 @@ async def open_content(services: Services, dataset_id: str) -> bytes | bytearray
         parts = services.objects.read(row["object_name"])
 
     def opened() -> bytearray:
-        data_key, _ = tamper_seals.unwrap(secrets, row)
+        data_key = tamper_seals.unwrap(secrets, row)
         return sealing.open_stream(data_key, dataset_id, row["sealed_bytes"], parts)
 
     return await anyio.to_thread.run_sync(opened)

@@ -99,7 +99,7 @@ async def job_of(services: Services, share: Share) -> HelpedJob:
         raise CannotHelp("its data were erased")
     said = tamper_seals.said_of(row)
     keys = services.secrets
-    if not tamper_seals.is_accepted(keys, row, row["tamper_seal"], data, said=said):
+    if not tamper_seals.is_accepted(keys, row, row["tamper_seal"], said=said):
         raise CannotHelp("it is not as it was accepted")
     plan = Plan.model_validate(row["plan"])
     if plan.parts_by is None or len(plan.events) > 1:
@@ -183,7 +183,7 @@ async def _return(services: Services, share: Share, sealed: bytes | None) -> boo
 
 
 def _data_keys(services: Services, data: Iterable[Mapping[str, Any]]) -> list[bytes]:
-    return [tamper_seals.unwrap(services.secrets, one)[0] for one in data]
+    return [tamper_seals.unwrap(services.secrets, one) for one in data]
 
 
 def _contents(

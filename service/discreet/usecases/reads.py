@@ -6,7 +6,7 @@ and nothing of what the reader found is kept.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -102,7 +102,7 @@ async def open_draft(services: Services, principal: Principal, read_id: str) -> 
             raise sealing.SealBroken(says)
         else:
             stored = services.objects.read(row["object_name"])
-            await anyio.to_thread.run_sync(lambda: [upload.file.append(part) for part in stored])
+            await anyio.to_thread.run_sync(_copy, stored, upload)
     except BaseException:
         upload.close()
         raise
@@ -186,6 +186,11 @@ async def _keep(
         still_known(services, secrets)
         await audit_log.note(connection, principal, "read.look", read_id, kind=asked.kind)
     return row
+
+
+def _copy(parts: Iterable[bytes], upload: Upload) -> None:
+    for part in parts:
+        upload.file.append(part)
 
 
 async def _forget(services: Services, row: Mapping[str, Any]) -> None:

@@ -65,7 +65,7 @@ def unseal(keys: Secrets, row: Row, terms: bytes) -> bytes:
     key_id, name, sealed = row["content_key_id"], _name(row["job_id"]), bytes(row["sealed"])
     if key_id not in keys.content_keys:
         raise MasterKeyAbsent()
-    if row["wrapped_key"] is None:  # of before schema 0009
+    if row["wrapped_key"] is None:  # the release of a session
         return sealing.unseal_whole(keys, key_id, name, sealed)
     data_key = sealing.unwrap(keys, key_id, name, bytes(row["wrapped_key"]), terms)
     return bytes(sealing.open_stream(data_key, name, len(sealed), [sealed]))

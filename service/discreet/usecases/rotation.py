@@ -18,7 +18,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from discreet.errors import Conflict, Unavailable
-from discreet.storage import datasets, rotation, sealing, secrets, tamper_seals
+from discreet.storage import rotation, sealing, secrets, tamper_seals
 from discreet.storage.database import SYSTEM
 from discreet.storage.secrets import Kind, Secrets
 from discreet.storage.sessions import OPEN
@@ -96,9 +96,8 @@ async def reach(services: Services) -> None:
 async def rewrap(services: Services) -> int:
     """Bring everything that another master key holds under the one in use; the number of rows.
 
-    Contents are not touched: only their data keys are wrapped again. Those of version 0001, which
-    have none, are sealed anew. Each batch is a transaction of its own, so that a rotation that was
-    interrupted is gone on with.
+    Contents are not touched: only their data keys are wrapped again. Each batch is a transaction of
+    its own, so that a rotation that was interrupted is gone on with.
     """
     moved = 0
     for step in (_datasets, _releases, _sessions, _webhooks):
@@ -174,21 +173,8 @@ async def _datasets(services: Services) -> int:
 
 async def _move(connection: AsyncConnection, keys: Secrets, row: dict[str, Any]) -> None:
     """One dataset under the master key in use."""
-    if row["wrapped_key"] is not None:
-        data_key, _ = tamper_seals.unwrap(keys, row)
-        wrapped = tamper_seals.wrap(keys, row, data_key)
-        await rotation.rewrapped_dataset(connection, row["id"], keys.content_key_id, wrapped, None)
-        return
-    chunks = [part async for part in datasets.chunks(connection, row["id"])]
-    plain = sealing.unseal(keys, row["content_key_id"], row["id"], chunks)
-    data_key = sealing.new_data_key()
-    parts: list[bytes] = []
-    writer = sealing.SealedWriter(sealing.ChunkCipher(data_key, row["id"]), parts.append)
-    writer.write(plain)
-    writer.finish()
-    wrapped = tamper_seals.wrap(keys, row, data_key)
-    sealed = (writer.sealed_bytes, parts)
-    await rotation.rewrapped_dataset(connection, row["id"], keys.content_key_id, wrapped, sealed)
+    wrapped = tamper_seals.wrap(keys, row, tamper_seals.unwrap(keys, row))
+    await rotation.rewrapped_dataset(connection, row["id"], keys.content_key_id, wrapped)
 
 
 async def _releases(services: Services) -> int:

@@ -83,12 +83,10 @@ async def claim(services: Services, job_id: str) -> Claim | None:
         try:
             known, said = True, tamper_seals.said_of(row)
             accepted = tamper_seals.is_accepted(
-                services.secrets, row, row["tamper_seal"], data, said=said
+                services.secrets, row, row["tamper_seal"], said=said
             )
         except tamper_seals.JobKeyUnknown:  # the attempt is counted, as for a master key
             known = accepted = False
-        if row["problem"].get("release") and row["tamper_seal"] is None:
-            accepted = False  # no version asked again without one
         if known and not accepted:
             log.error("the job is not as it was accepted", job=job_id)
             await endings.fail(connection, job_id, "job_altered", ACTOR)
@@ -365,7 +363,7 @@ def _is_described(kind: str, data: Sequence[Mapping[str, Any]], plan: Plan) -> b
     planned for another revision, and none of the data is corrected while it waits or runs."""
     public = read_as_one(kind, [one["public"] for one in data])
     digest = canonical.digest(public.model_dump(mode="json", exclude_none=True))
-    return plan.public_digest in (None, digest)  # none of plans of before schema 0036
+    return plan.public_digest == digest
 
 
 def _release_digest(held: Claim) -> str | None:

@@ -70,12 +70,11 @@ async def spool_large(
     sampled: bool = False,
 ) -> Spooled | None:
     """Spool the contents of these datasets if together they are larger than one part. None, so that
-    they are read as a whole, if they are smaller, if one was sealed by schema 0001, which sealed in
-    another way, or if the spool has no room. NoRoomForJob instead where by public bounds they may
-    be too large for that: their room is taken first, all of it, and kept as long as theirs who are
-    that large, so that whether there is enough, for this job or for another meanwhile, depends on
-    these bounds alone. Other errors as of `datasets.open_content`; `between` as of
-    `running.open_content`."""
+    they are read as a whole, if they are smaller, if one was erased, or if the spool has no room.
+    NoRoomForJob instead where by public bounds they may be too large for that: their room is taken
+    first, all of it, and kept as long as theirs who are that large, so that whether there is
+    enough, for this job or for another meanwhile, depends on these bounds alone. Other errors as of
+    `datasets.open_content`; `between` as of `running.open_content`."""
     async with services.database.transaction(SYSTEM) as connection:
         rows = [await datasets.held(connection, version) for version in versions]
         known = [row for row in rows if row is not None and row["wrapped_key"] is not None]
@@ -130,7 +129,7 @@ async def _spool(
         raise MasterKeyUnknown()
     if row["stays"] is not None:
         return await _spool_fetched(services, row, file, offset)
-    data_key, _ = await anyio.to_thread.run_sync(tamper_seals.unwrap, secrets, row)
+    data_key = await anyio.to_thread.run_sync(tamper_seals.unwrap, secrets, row)
     opener = sealing.StreamOpener(data_key, name, size, lambda sealed, _: file.append(sealed))
     if row["object_name"] is None:
         async with services.database.transaction(SYSTEM) as connection:

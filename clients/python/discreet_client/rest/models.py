@@ -103,6 +103,8 @@ class AuditEntry(TypedDict):
         "person.remove",
         "person.restore",
         "place.fail",
+        "read.look",
+        "read.remove",
         "roster.remove_member",
         "roster.sign",
         "session.again",
@@ -189,6 +191,15 @@ class Binding(TypedDict):
     """Whose cap it is"""
 
 
+BlockNames = TypedDict(
+    "BlockNames",
+    {
+        "except": NotRequired[list[str] | None],
+        "zones": NotRequired[list[str] | dict[str, int] | None],
+    },
+)
+
+
 class BlockRequest(TypedDict):
     """A block of a source, or a later version of one."""
 
@@ -198,6 +209,12 @@ class BlockRequest(TypedDict):
     probabilities whose weights have a mean far from 1. It is not kept, and nobody else is
     told; default `false`
     """
+    already_read: NotRequired[bool]
+    """
+    The content is what `public.reader` and `public.columns` have made of a table where it
+    lies, with the columns of its kind: they are stored, and not applied again; default
+    `false`
+    """
     block: str
     """Its day, month or label; length >= 1, length <= 100"""
     content: dict[str, Any]
@@ -205,6 +222,7 @@ class BlockRequest(TypedDict):
     The same as for a dataset of the source's kind; records of a day or month have a `date`
     besides their fields; `{}` for a block without records
     """
+    reader: NotRequired[BlockNames | None]
 
 
 class BprLatency(TypedDict):
@@ -318,6 +336,12 @@ class CorrectionRequest(TypedDict):
     again.
     """
 
+    already_read: NotRequired[bool]
+    """
+    The content is what `public.reader` and `public.columns` have made of a table where it
+    lies, with the columns of its kind: they are stored, and not applied again; default
+    `false`
+    """
     content: NotRequired[dict[str, Any] | None]
     """
     The content again, where a field differs that decides how rows are read; absent: the
@@ -330,6 +354,8 @@ class CorrectionRequest(TypedDict):
     The content stays there and is not stored: each job fetches it again, and fails,
     uncharged, unless it is unchanged; default `false`
     """
+    draft: NotRequired[str | None]
+    """matches `^read_[0-9A-Za-z]{1,60}$`"""
     public: NotRequired[dict[str, Any]]
     """
     Fields with their new values (JSON Merge Patch, RFC 7396: null takes a field away); all
@@ -402,6 +428,60 @@ class DeclineRequest(TypedDict):
 
     answer: str
     """length >= 1, length <= 500"""
+
+
+class DraftBlockRequest(TypedDict):
+    """A block of a source whose file is here already (`POST /v1/reads`)."""
+
+    accept_doubts: NotRequired[bool]
+    """
+    Register the content although a check finds that it cannot be right, such as behaviour
+    probabilities whose weights have a mean far from 1. It is not kept, and nobody else is
+    told; default `false`
+    """
+    block: str
+    """Its day, month or label; length >= 1, length <= 100"""
+    draft: str
+    """Instead of a content: a file of `POST /v1/reads`; matches `^read_[0-9A-Za-z]{1,60}$`"""
+    reader: NotRequired[BlockNames | None]
+
+
+class DraftDatasetRequest(TypedDict):
+    """A dataset to register whose file is here already (`POST /v1/reads`)."""
+
+    accept_doubts: NotRequired[bool]
+    """
+    Register the content although a check finds that it cannot be right, such as behaviour
+    probabilities whose weights have a mean far from 1. It is not kept, and nobody else is
+    told; default `false`
+    """
+    account: NotRequired[str | None]
+    """Account of another dataset about the same people; both are then charged there"""
+    already_read: NotRequired[bool]
+    """
+    The content is what `public.reader` and `public.columns` have made of a table where it
+    lies, with the columns of its kind: they are stored, and not applied again; default
+    `false`
+    """
+    cap: NotRequired[Cap | None]
+    """Needed unless `account` is given"""
+    delete_after_job: NotRequired[bool]
+    """The content is erased after the first job that succeeds on it; default `false`"""
+    draft: str
+    """Instead of a content: a file of `POST /v1/reads`; matches `^read_[0-9A-Za-z]{1,60}$`"""
+    kind: str
+    """length >= 1, length <= 100"""
+    mode: NotRequired[Literal["private", "simulation"]]
+    """`simulation` declares the content public; default `private`"""
+    name: str
+    """length >= 1, length <= 200"""
+    public: dict[str, Any]
+    """The same as for a dataset of this kind whose content is sent"""
+    retention_days: NotRequired[int | None]
+    """
+    The content is erased after so many days; absent: the installation's setting applies; >=
+    1, <= 36500
+    """
 
 
 class Encryption(TypedDict):
@@ -624,9 +704,25 @@ class IsolationState(TypedDict):
 class Issue(TypedDict):
     """One bad field."""
 
+    cause: NotRequired[str | None]
+    """What is wrong, without place and value"""
+    column: NotRequired[str | None]
+    """Of a table: the column, as it is called"""
+    count: NotRequired[int | None]
+    """Of how many rows the same is true"""
     detail: str
+    expected: NotRequired[str | None]
+    """How it is written to be read"""
+    found: NotRequired[str | None]
+    """The first such value"""
+    last: NotRequired[int | None]
+    """The last of these rows"""
     pointer: str
     """JSON pointer (RFC 6901) into the request body"""
+    row: NotRequired[int | None]
+    """Of a table: the line of a CSV file, else the number of the row"""
+    way_out: NotRequired[str | None]
+    """The rule that would help, such as `reader.decimal`"""
 
 
 class JobProgress(TypedDict):
@@ -901,6 +997,11 @@ class NoisyGradient(TypedDict):
 class OffPolicyPublic(TypedDict):
     """What is published of a set of trajectories."""
 
+    columns: NotRequired[dict[str, str] | None]
+    """
+    What columns are called in a table of your own, by what they are called here: `{"origin":
+    "Von", "destination": "Nach"}`
+    """
     continuing: NotRequired[bool | None]
     """
     True: by the nature of the data no episode ever ends, and no transition is terminal. The
@@ -942,6 +1043,12 @@ class OffPolicyPublic(TypedDict):
     What the coordinates of `x` are, one range each, in their order: a coordinate is (value -
     low) / (high - low), cut off at 0 and 1. Readers of tables of visits use it. Like
     everything public, it must be chosen without looking at the data; length <= 64
+    """
+    reader: NotRequired[dict[str, Any] | None]
+    """
+    Rules by which a table of your own is read, such as `{"decimal": ",", "time_zone":
+    "Europe/Berlin"}` (docs/own-files.md); with it or `columns` the content is such a table.
+    `zones` as a list and `except` are used and not stored
     """
     reward_bound: float
     """Public bound on the absolute value of a reward; > 0, <= 1e+12"""
@@ -1098,6 +1205,7 @@ class PlacedBlockRequest(TypedDict):
     The content stays there and is not stored: each job fetches it again, and fails,
     uncharged, unless it is unchanged; default `false`
     """
+    reader: NotRequired[BlockNames | None]
 
 
 class PlacedDatasetRequest(TypedDict):
@@ -1114,6 +1222,12 @@ class PlacedDatasetRequest(TypedDict):
     """
     account: NotRequired[str | None]
     """Account of another dataset about the same people; both are then charged there"""
+    already_read: NotRequired[bool]
+    """
+    The content is what `public.reader` and `public.columns` have made of a table where it
+    lies, with the columns of its kind: they are stored, and not applied again; default
+    `false`
+    """
     cap: NotRequired[Cap | None]
     """Needed unless `account` is given"""
     content_from: str
@@ -1266,6 +1380,13 @@ class ProcessState(TypedDict):
     version: str
 
 
+class ProposalAnswer(TypedDict):
+    """A description to begin with, by the form of a file alone."""
+
+    columns: dict[str, str]
+    reader: dict[str, Any]
+
+
 class QpSteps(TypedDict):
     """Steps of the shrunken primal-dual subgradient method."""
 
@@ -1307,6 +1428,31 @@ class Range(TypedDict):
 
     lower: float
     upper: float
+
+
+class ReadAnswer(TypedDict):
+    """A file that is here, for a day, and was not registered."""
+
+    bytes: int
+    created_at: str
+    """date-time"""
+    expires_at: str
+    """When it is erased, unless it is registered before; date-time"""
+    format: str
+    id: str
+
+
+class ReadRequest(TypedDict):
+    """A file to look at before anything is registered."""
+
+    draft: NotRequired[str | None]
+    """matches `^read_[0-9A-Za-z]{1,60}$`"""
+    format: NotRequired[Literal["csv", "parquet", "json", "xlsx", "omx"] | None]
+    """Of the file; absent: as its name or media type says"""
+    kind: str
+    """The kind of problem that the data are for; length >= 1, length <= 100"""
+    public: NotRequired[dict[str, Any]]
+    """What is known of the public part until now, with `reader` and `columns`"""
 
 
 class Reading(TypedDict):
@@ -1425,6 +1571,11 @@ class RoutingPath(TypedDict):
 class RoutingPublic(TypedDict):
     """The public part of a set of trips."""
 
+    columns: NotRequired[dict[str, str] | None]
+    """
+    What columns are called in a table of your own, by what they are called here: `{"origin":
+    "Von", "destination": "Nach"}`
+    """
     max_pair: NotRequired[int | None]
     """
     Most trips of one pair of zones in one period, known without the data; content with more
@@ -1452,6 +1603,12 @@ class RoutingPublic(TypedDict):
     """
     How many periods the data cover, such as 30 mornings; answers are means of a period; >= 1,
     <= 100000
+    """
+    reader: NotRequired[dict[str, Any] | None]
+    """
+    Rules by which a table of your own is read, such as `{"decimal": ",", "time_zone":
+    "Europe/Berlin"}` (docs/own-files.md); with it or `columns` the content is such a table.
+    `zones` as a list and `except` are used and not stored
     """
     trip_scale: NotRequired[int]
     """
@@ -1620,6 +1777,8 @@ class SourceBlock(TypedDict):
     """True if its content is gone; it is no longer read"""
     expires_at: str | None
     """date-time"""
+    notes: NotRequired[list[str]]
+    """Where its table was read by the source's reader: what was left out or changed"""
     place: NotRequired[PlaceAnswer | None]
     """
     Where its content stays, if it is not stored; GET /v1/datasets/{id} tells owners the
@@ -2022,6 +2181,8 @@ class BlockAnswer(TypedDict):
     """Its id: DELETE /v1/datasets/{id} erases its content"""
     expires_at: str | None
     """date-time"""
+    notes: NotRequired[list[str]]
+    """Where its table was read by the source's reader: what was left out or changed"""
     place: NotRequired[PlaceAnswer | None]
     """
     Where its content stays, if it is not stored; GET /v1/datasets/{id} tells owners the
@@ -2154,6 +2315,11 @@ class DatasetAnswer(TypedDict):
     kind: str
     mode: Literal["private", "simulation"]
     name: str
+    notes: NotRequired[list[str]]
+    """
+    Where a table was read by its description: what was left out or changed, in sentences;
+    only in the answer to who registers it
+    """
     place: NotRequired[PlaceAnswer | None]
     """Where its content stays, if it is not stored"""
     public: dict[str, Any]
@@ -2271,6 +2437,11 @@ class DrEnsemblePublic(TypedDict):
     else trajectories.
     """
 
+    columns: NotRequired[dict[str, str] | None]
+    """
+    What columns are called in a table of your own, by what they are called here: `{"origin":
+    "Von", "destination": "Nach"}`
+    """
     day: NotRequired[Day | None]
     """
     Blocks of hours with transition matrices of their own, at the same noise. Absent: one
@@ -2297,6 +2468,12 @@ class DrEnsemblePublic(TypedDict):
     """
     If given, it is public and neighbours replace one participant; otherwise neighbours add or
     remove one; >= 2, <= 1000000000
+    """
+    reader: NotRequired[dict[str, Any] | None]
+    """
+    Rules by which a table of your own is read, such as `{"decimal": ",", "time_zone":
+    "Europe/Berlin"}` (docs/own-files.md); with it or `columns` the content is such a table.
+    `zones` as a list and `except` are used and not stored
     """
     row_change: NotRequired[float | None]
     """l1 distance h of neighbouring rows: two entries move by at most h/2; > 0, < 1"""
@@ -2449,6 +2626,30 @@ class LogState(TypedDict):
     witnesses_needed: int
 
 
+class LookAnswer(TypedDict):
+    """What a file would be read as."""
+
+    bytes: int
+    columns: list[str]
+    """The names of its columns"""
+    count: int | None
+    """Rows of the file; null where it cannot be read"""
+    created_at: str
+    """date-time"""
+    expires_at: str
+    """When it is erased, unless it is registered before; date-time"""
+    format: str
+    id: str
+    issues: list[dict[str, Any]]
+    """What is wrong: row, column, cause, found, expected, way_out, count, last"""
+    left_out: list[dict[str, Any]]
+    """Why rows are left out, and how many"""
+    notes: list[str]
+    proposal: ProposalAnswer
+    rows: list[dict[str, Any]]
+    """The first rows as they are understood"""
+
+
 class MultiAgent(TypedDict):
     """
     Minimize the sum of the agents' objectives subject to `constraints` <= 0, by a noised
@@ -2569,6 +2770,12 @@ class OffPolicyDataset(TypedDict):
     """
     account: NotRequired[str | None]
     """Account of another dataset about the same people; both are then charged there"""
+    already_read: NotRequired[bool]
+    """
+    The content is what `public.reader` and `public.columns` have made of a table where it
+    lies, with the columns of its kind: they are stored, and not applied again; default
+    `false`
+    """
     cap: NotRequired[Cap | None]
     """Needed unless `account` is given"""
     content: OffPolicyContent
@@ -2893,6 +3100,12 @@ class RoutingDataset(TypedDict):
     """
     account: NotRequired[str | None]
     """Account of another dataset about the same people; both are then charged there"""
+    already_read: NotRequired[bool]
+    """
+    The content is what `public.reader` and `public.columns` have made of a table where it
+    lies, with the columns of its kind: they are stored, and not applied again; default
+    `false`
+    """
     cap: NotRequired[Cap | None]
     """Needed unless `account` is given"""
     content: RoutingContent
@@ -3206,6 +3419,12 @@ class DrEnsembleDataset(TypedDict):
     """
     account: NotRequired[str | None]
     """Account of another dataset about the same people; both are then charged there"""
+    already_read: NotRequired[bool]
+    """
+    The content is what `public.reader` and `public.columns` have made of a table where it
+    lies, with the columns of its kind: they are stored, and not applied again; default
+    `false`
+    """
     cap: NotRequired[Cap | None]
     """Needed unless `account` is given"""
     content: DrEnsembleContent
@@ -3316,6 +3535,12 @@ class MultiAgentDataset(TypedDict):
     """
     account: NotRequired[str | None]
     """Account of another dataset about the same people; both are then charged there"""
+    already_read: NotRequired[bool]
+    """
+    The content is what `public.reader` and `public.columns` have made of a table where it
+    lies, with the columns of its kind: they are stored, and not applied again; default
+    `false`
+    """
     cap: NotRequired[Cap | None]
     """Needed unless `account` is given"""
     content: MultiAgentContent

@@ -322,7 +322,7 @@ def list_datasets(
 
 
 def register_dataset(
-    body: models.DatasetRequest | models.PlacedDatasetRequest,
+    body: models.DatasetRequest | models.PlacedDatasetRequest | models.DraftDatasetRequest,
 ) -> Operation[models.DatasetAnswer]:
     """Register a dataset. Registering the same content again returns the same dataset on the
     same account, with 200.
@@ -333,7 +333,7 @@ def register_dataset(
     400 invalid_json, invalid_multipart
     401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
         token_expired, token_invalid, unauthenticated
-    403 forbidden, no_role, several_tenants
+    403 forbidden, no_role, reads_no_names, several_tenants
     404 not_found
     409 content_changed, content_known, unit_differs
     413 payload_too_large
@@ -401,7 +401,7 @@ def correct_dataset(
     400 invalid_json, invalid_multipart
     401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
         token_expired, token_invalid, unauthenticated
-    403 forbidden, no_role, several_tenants
+    403 forbidden, no_role, reads_no_names, several_tenants
     404 not_found
     409 conflict, content_changed, content_known, dataset_changed, dataset_in_use, released,
         unit_differs
@@ -961,6 +961,66 @@ def price_job(body: models.JobRequest) -> Operation[models.PlanAnswer]:
     return Operation("POST", "/v1/plans", body=body)
 
 
+def look_at_file(body: models.ReadRequest) -> Operation[models.LookAnswer]:
+    """Say what a file would be read as, and what is wrong with it. Nothing is registered. The
+    file stays sealed for a day, for whoever sent it, or until it is registered; `draft` names
+    it then, here for another look and in place of a content.
+
+    Answers 200. Roles: owner.
+
+    Problem codes:
+    400 invalid_json, invalid_multipart
+    401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
+        token_expired, token_invalid, unauthenticated
+    403 forbidden, no_role, reads_no_names, several_tenants
+    404 not_found
+    413 payload_too_large
+    422 invalid_input, invalid_parameter
+    429 rate_limited, too_many_bodies, too_many_uploads
+    503 database_busy, database_full, database_read_only, database_unavailable,
+        keys_unavailable, ledger_rolled_back, not_isolated, not_read, provider_unavailable,
+        reader_not_started, spool_unavailable, storage_denied, storage_full,
+        storage_unavailable, unavailable, wrong_schema
+    """
+    return Operation("POST", "/v1/reads", body=body)
+
+
+def delete_read(read_id: str) -> Operation[None]:
+    """Erase a file at once.
+
+    Answers 204. Roles: owner.
+
+    Problem codes:
+    401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
+        token_expired, token_invalid, unauthenticated
+    403 forbidden, no_role, several_tenants
+    404 not_found
+    422 invalid_parameter
+    429 rate_limited
+    503 database_busy, database_full, database_read_only, database_unavailable,
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+    """
+    return Operation("DELETE", f"/v1/reads/{quoted(read_id)}")
+
+
+def get_read(read_id: str) -> Operation[models.ReadAnswer]:
+    """A file that is still here, of whoever sent it.
+
+    Answers 200. Roles: owner.
+
+    Problem codes:
+    401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
+        token_expired, token_invalid, unauthenticated
+    403 forbidden, no_role, several_tenants
+    404 not_found
+    422 invalid_parameter
+    429 rate_limited
+    503 database_busy, database_full, database_read_only, database_unavailable,
+        keys_unavailable, ledger_rolled_back, provider_unavailable, unavailable, wrong_schema
+    """
+    return Operation("GET", f"/v1/reads/{quoted(read_id)}")
+
+
 def rehearse_job(
     body: models.RehearsalRequest, *, idempotency_key: str | None = None
 ) -> Operation[models.JobAnswer]:
@@ -1208,7 +1268,7 @@ def correct_source(source_id: str, body: models.SourceCorrection) -> Operation[m
 
 
 def add_block(
-    source_id: str, body: models.BlockRequest | models.PlacedBlockRequest
+    source_id: str, body: models.BlockRequest | models.PlacedBlockRequest | models.DraftBlockRequest
 ) -> Operation[models.BlockAnswer]:
     """Register a block, or a later version of one: complete, with its late records, on the same
     account. Registering the same content again returns the same version, with 200.
@@ -1219,7 +1279,7 @@ def add_block(
     400 invalid_json, invalid_multipart
     401 key_expired, key_malformed, key_revoked, key_unknown, person_removed, token_ended,
         token_expired, token_invalid, unauthenticated
-    403 forbidden, no_role, several_tenants
+    403 forbidden, no_role, reads_no_names, several_tenants
     404 not_found
     409 content_changed, content_known
     413 payload_too_large

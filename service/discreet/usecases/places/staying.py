@@ -258,7 +258,7 @@ def _failure(row: Mapping[str, Any], error: DiscreetError) -> DiscreetError:
 def _opened(secrets: Secrets, row: Mapping[str, Any]) -> dict[str, Any]:
     if row["place"] is None or row["wrapped_key"] is None:
         raise sealing.SealBroken("the content does not exist")
-    data_key, _ = tamper_seals.unwrap(secrets, row)
+    data_key = tamper_seals.unwrap(secrets, row)
     sealed = bytes(row["place"])
     found: dict[str, Any] = json.loads(
         sealing.open_stream(data_key, _name(row["id"]), len(sealed), [sealed])

@@ -1,0 +1,156 @@
+"""Tables of a block of a source: a file of a day or a month, all of whose rows are of it.
+
+Which day a row is of stands in the column of the role `reader.block`, by default `date`. Where that
+is `time`, the day is that of the clock of `reader.time_zone`. A `reader.start` that is a time of
+the day, `07:00`, is that of the block's first day (with `every: weekday` of its first weekday), so
+that one description reads all blocks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import date, datetime, time, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import numpy as np
+
+from discreet_client import readers
+from discreet_client.cells import Refusal
+from discreet_client.reading import Reading
+from discreet_client.tables import Issue, TableError
+
+DATE = "date"
+SATURDAY = 5
+_CLOCK = re.compile(r"\d{1,2}:\d\d(:\d\d)?", re.ASCII)
+_FORMS = {"day": re.compile(r"\d{4}-\d\d-\d\d"), "month": re.compile(r"\d{4}-\d\d")}
+MOST_ISSUES = 20
+
+
+def read(
+    kind: str,
+    source: Any,
+    public: Mapping[str, Any],
+    columns: Mapping[str, str] | None = None,
+    *,
+    by: str,
+    name: str,
+    form: str | None = None,
+) -> Reading:
+    """`readers.read` of a block, by day, month or label. TableError also where a row is of another
+    day or month."""
+    told, rules, named = readers.described(public, columns)
+    role = str(rules.pop("block", DATE))
+    if by in _FORMS:
+        first, last = _days_of(by, name)
+        leaves = role == "time" and rules.get("outside") == "leave_out"
+        beyond = last + timedelta(days=_span(told, rules))
+        wrong = [
+            (row, day)
+            for row, day in _days(role, rules, named, source, form)
+            # What is left out by its own time, in no period, need not be of the block.
+            if not first <= day <= last and (not leaves or last < day <= beyond)
+        ]
+        if wrong:
+            raise TableError.of(_issues(wrong, named.get(role, role), name))
+        if role == DATE:
+            named.pop(DATE, None)
+        start = rules.get("start")
+        if isinstance(start, str) and _CLOCK.fullmatch(start):
+            rules["start"] = _start(first, start, rules).isoformat()
+    return readers.read(kind, source, {**told, "reader": rules}, named, form=form)
+
+
+def dated(reading: Reading, by: str, name: str) -> dict[str, Any]:
+    """What was read of a block, with a `date` in each row, as the service checks it."""
+    if by not in _FORMS:
+        return dict(reading.columns)
+    rows = len(next(iter(reading.columns.values())))
+    return {DATE: np.array([_days_of(by, name)[0].isoformat()] * rows), **reading.columns}
+
+
+def _days_of(by: str, name: str) -> tuple[date, date]:
+    """The first and the last day of a block."""
+    try:
+        if _FORMS[by].fullmatch(name) is None:
+            raise ValueError
+        first = date.fromisoformat(name if by == "day" else f"{name}-01")
+    except ValueError:
+        form = "2026-10-01" if by == "day" else "2026-10"
+        raise TableError(f"blocks are {by}s, such as {form}, not {name[:40]!r}") from None
+    if by == "day":
+        return first, first
+    return first, (first + timedelta(days=31)).replace(day=1) - timedelta(days=1)
+
+
+def _start(first: date, clock: str, rules: Mapping[str, Any]) -> datetime:
+    if rules.get("every") == "weekday" and first.weekday() >= SATURDAY:
+        first += timedelta(days=7 - first.weekday())
+    try:
+        return datetime.combine(first, time.fromisoformat(clock.zfill(5 if len(clock) < 6 else 8)))
+    except ValueError:
+        raise TableError(f"reader.start is a time of the day, not {clock}") from None
+
+
+def _span(public: Mapping[str, Any], rules: Mapping[str, Any]) -> int:
+    """In how many days all periods lie, or more."""
+    periods, minutes = public.get("periods"), public.get("period_minutes")
+    if not isinstance(periods, int) or not isinstance(minutes, int | float):
+        return 0  # which the reader refuses
+    if rules.get("every") == "weekday":
+        return 7 * (periods // 5 + 1) + 2
+    if rules.get("every") == "day":
+        return periods + 1
+    return int(min(periods * minutes / 1440, 10**6)) + 2
+
+
+def _days(
+    role: str, rules: Mapping[str, Any], columns: Mapping[str, str], source: Any, form: str | None
+) -> list[tuple[int, date]]:
+    """Each day of a table, and the first row of it, counted from 0."""
+    grammar = {rule: rules[rule] for rule in readers.OF_FILES if rule in rules}
+    named = columns.get(role, role)
+    table = readers.read("", source, {"reader": grammar}, {DATE: named}, form=form)
+    place = ZoneInfo(rules["time_zone"]) if "time_zone" in rules else None
+    means = readers.grammar_of(grammar)
+    seen: dict[Any, int] = {}
+    for row, value in enumerate(_plain(table.columns[DATE])):
+        seen.setdefault(value, row)
+    days: dict[date, int] = {}
+    for value, row in seen.items():
+        moment = means.moment(value) if isinstance(value, str) else value
+        if isinstance(moment, Refusal) or not isinstance(moment, date):
+            says = "a day such as 2026-10-01 is needed, which says of which block a row is"
+            issue = Issue(cause=says, row=row, column=named, found=str(value)[:40])
+            raise TableError(f"row {row}, column {named}: {says}", "", issue)
+        if isinstance(moment, datetime) and moment.tzinfo is not None:
+            if place is None:
+                says = f"column {named} has moments of a time zone, and days are of a place"
+                raise TableError(f"{says}: say reader.time_zone, such as Europe/Berlin")
+            moment = moment.astimezone(place)
+        days.setdefault(moment.date() if isinstance(moment, datetime) else moment, row)
+    return [(row, day) for day, row in days.items()]
+
+
+def _plain(values: Any) -> list[Any]:
+    if values.dtype.kind == "M":
+        values = values.astype("datetime64[us]")
+    found: list[Any] = values.tolist()
+    return found
+
+
+def _issues(wrong: list[tuple[int, date]], column: str, name: str) -> list[Issue]:
+    found = []
+    for row, day in wrong[:MOST_ISSUES]:
+        says = f"not of block {name}: a record is registered in the block of its own date"
+        found.append(
+            Issue(
+                cause=says,
+                row=row,
+                column=column,
+                found=day.isoformat(),
+                detail=f"row {row}, column {column}: {day.isoformat()} is {says}",
+            )
+        )
+    return found

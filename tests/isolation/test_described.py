@@ -1,0 +1,162 @@
+"""Described tables in the child's program: a content is a union over units, in every kind."""
+
+from __future__ import annotations
+
+import io
+import json
+from itertools import chain, pairwise
+from typing import Any
+
+import pytest
+
+from discreet.errors import InvalidInput, PayloadTooLarge
+from discreet.isolation import described
+from discreet.isolation.blocks import any_record
+from discreet.problems import DATASETS
+from discreet.problems.contents import Content
+from discreet.problems.descriptions import completed, without_names
+
+TRIPS: dict[str, Any] = {"unit": "request", "zones": 3, "periods": 2, "period_minutes": 60}
+CLOCK = {"time_zone": "Europe/Berlin", "start": "2026-11-02T07:00", "zones": ["A", "B", "C"]}
+HEAD = "origin;destination;time;count\n"
+ROWS = (
+    "A;B;2026-11-02 07:10;1",
+    "B;A;2026-11-02 08:10;2",
+    "B;C;2026-11-02 09:10;1",
+    "B;D;2026-11-02 07:10;1",
+    "C;;2026-11-02 07:10;3",
+    "C;A;02.11.2026 07:30;5",
+)
+LEAVES = {"missing": "leave_out", "other_zones": "leave_out", "outside": "leave_out"}
+VISITS = {
+    "unit": "trajectory",
+    "horizon": 3,
+    "reward_bound": 1,
+    "ranges": [{"name": "age", "low": 20, "high": 100}],
+}
+POLICIES = {"behaviour": {"treat": 0.5, "wait": 0.5}, "target": "age >= 65 -> treat, else wait"}
+METERS = {
+    "unit": "participant",
+    "states": 2,
+    "edges": [0, 1, 20],
+    "steps": 2,
+    "meters": {"start": "2026-10-25T00:00", "interval_seconds": 1800, "gaps": "leave_out"},
+}
+TABLES: list[tuple[str, dict[str, Any], dict[str, Any], str, dict[str, list[str]]]] = [
+    *(
+        ("routing", TRIPS, {**CLOCK, **LEAVES, **more}, HEAD, {row: [row] for row in ROWS})
+        for more in ({}, {"every": "day"}, {"every": "weekday"}, {"thousands": "."})
+    ),
+    (
+        "routing",
+        {**TRIPS, "unit": "person"},
+        {**CLOCK, **LEAVES},
+        "person;" + HEAD,
+        {name: [f"{name};{ROWS[k]}", f"{name};{ROWS[k + 1]}"] for k, name in enumerate("abc")},
+    ),
+    *(
+        (
+            "off_policy_evaluation",
+            VISITS,
+            {**POLICIES, **more},
+            "patient;time;age;action;reward\n",
+            {
+                "p": ["p;1;30;treat;1", "p;2;70;wait;0"],
+                "q": ["q;1;80;treat;0", "q;2;81;treat;0,5", "q;4;82;treat;1"],
+                "r": ["r;1;;wait;0", "r;2;60;wait;1"],
+                "s": ["s;1;50;wait;1"],
+            },
+        )
+        for more in (
+            {"missing": "leave_out"},
+            {"missing": "leave_out", "interval": 1, "gaps": "end"},
+            {"missing": "leave_out", "last_row": "next_state"},
+        )
+    ),
+    *(
+        (
+            "dr_ensemble",
+            METERS,
+            {"time_zone": "Europe/Berlin", **more},
+            "time;participant;kw\n",
+            {
+                name: [f"25.10.2026 00:{minute};{name};{kw}" for minute, kw in each]
+                for name, each in {
+                    "a": (("00", "0,2"), ("30", "3")),
+                    "b": (("00", "0,4"), ("30", "0,3")),
+                    "c": (("00", ""), ("30", "2")),
+                    "d": (("00", "5"), ("30", "0,5")),
+                }.items()
+            },
+        )
+        for more in ({}, {"units": "kWh"})
+    ),
+]
+
+
+def read(kind: str, public: dict[str, Any], text: str, form: str = "csv") -> Content:
+    content = text.encode()
+    job = {"kind": kind, "public": public, "format": form, "memory_bytes": 1 << 30}
+    made = described.read(job, lambda: io.BytesIO(content), len(content))
+    model: Any = DATASETS[kind]
+    found: Content = model.read_table(model.read_public(made.public), made.table)
+    return found
+
+
+def units(content: Content) -> list[str]:
+    """What of a content is each unit's, as text, in order."""
+    if "start" not in content:
+        rows = next(iter(content.values()))
+        return sorted(str(row.tolist()) for row in rows)
+    start = content["start"]
+    return sorted(
+        str({name: one[begin:end].tolist() for name, one in content.items() if name != "start"})
+        for begin, end in pairwise(start.tolist())
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "public", "rules", "head", "each"),
+    TABLES,
+    ids=[f"{table[0]}-{number}" for number, table in enumerate(TABLES)],
+)
+def test_one_unit_less_is_its_records_less(
+    kind: str, public: dict[str, Any], rules: Any, head: str, each: dict[str, list[str]]
+) -> None:
+    whole = completed(kind, {**public, "reader": rules})
+    everything = units(read(kind, whole, head + "\n".join(chain(*each.values()))))
+    assert everything
+    for left, gone in each.items():
+        rest = [row for name, rows in each.items() if name != left for row in rows]
+        found = units(read(kind, whole, head + "\n".join(rest)))
+        missing = [*everything]
+        for one in found:
+            missing.remove(one)  # all others are what they were
+        assert len(missing) <= len(gone)
+
+
+def test_names_are_in_no_answer() -> None:
+    public = completed("routing", {**TRIPS, "reader": {**CLOCK, **LEAVES, "except": ["Summe"]}})
+    assert "zones" not in without_names(public)["reader"]
+    assert "except" not in without_names(public)["reader"]
+    kept = {"reader": {"zones": {"network": "net_1"}}}
+    assert without_names(kept) == kept
+    assert any_record(
+        read("routing", completed("routing", {**TRIPS, "reader": CLOCK}), HEAD + ROWS[0])
+    )
+
+
+def test_a_file_that_is_too_large_is_refused_before_it_is_read() -> None:
+    job = {"kind": "routing", "public": TRIPS, "format": "csv", "memory_bytes": 1 << 10}
+    with pytest.raises(PayloadTooLarge, match="--local"):
+        described.read(job, lambda: pytest.fail("it is read"), 1 << 10)
+
+
+def test_mistakes_have_their_place_and_their_way_out() -> None:
+    public = completed("routing", {**TRIPS, "reader": CLOCK})
+    with pytest.raises(InvalidInput) as refused:
+        read("routing", public, f"{HEAD}A;X;2026-11-02 07:10;1.234\nA;B;30.02.2026 07:00;1\n")
+    told = [json.loads(json.dumps(one.more)) for one in refused.value.issues]
+    assert {one["column"] for one in told} == {"destination", "time", "count"}
+    assert {one["row"] for one in told} == {2, 3}
+    assert "reader.decimal" in {one["way_out"] for one in told}
