@@ -16,7 +16,7 @@ from discreet.errors import InvalidInput
 from discreet_client import readers
 from tests.conftest import Installation
 from tests.dashboard.browsing import Browser, Page
-from tests.dashboard.chromium import problems_of, tab
+from tests.dashboard.chromium import MILLISECONDS, problems_of, tab
 
 SCRIPT = "<img src=x onerror='globalThis.hacked = 1'>"
 SURVEY = f"""no;home district;went to;left at;{SCRIPT}
@@ -77,7 +77,8 @@ def test_a_file_is_sent_once_looked_at_and_registered(
         assert sent == []
         page.get_by_role("button", name="Send it, and see").press("Enter")
         status = page.locator("#outcome-status")
-        expect(status).to_contain_text("to set or to mend")
+        status.wait_for()
+        expect(status).to_contain_text("to set or to mend", timeout=MILLISECONDS)
         page.get_by_label("origin", exact=True).select_option("home district")
         page.get_by_label("destination", exact=True).select_option("went to")
         page.get_by_label("time (optional)", exact=True).select_option("left at")
@@ -85,15 +86,17 @@ def test_a_file_is_sent_once_looked_at_and_registered(
         page.get_by_label("Time zone of times").fill("Europe/Berlin")
         page.get_by_label("Period 0 begins").fill("2026-03-02T07:00")
         page.get_by_label("The other periods begin").select_option("each day at this time")
-        expect(page.locator("#outcome")).to_contain_text("Moon")
-        expect(page.locator("#outcome")).to_contain_text("09:00")
+        expect(page.locator("#outcome")).to_contain_text("Moon", timeout=MILLISECONDS)
+        expect(page.locator("#outcome")).to_contain_text("09:00", timeout=MILLISECONDS)
         assert not problems_of(seen, axe)
         page.get_by_role("link", name="Set “A trip from or to another zone”").press("Enter")
         assert page.evaluate("document.activeElement.id") == "rule-other_zones"
         page.get_by_label("A trip from or to another zone").select_option("is left out")
         page.get_by_label("A trip at another time").select_option("is left out")
-        expect(status).to_have_text("5 rows: all of them can be read.")
-        expect(page.get_by_label("The first rows")).to_contain_text("period 0")
+        expect(status).to_have_text("5 rows: all of them can be read.", timeout=MILLISECONDS)
+        expect(page.get_by_label("The first rows")).to_contain_text(
+            "period 0", timeout=MILLISECONDS
+        )
         assert not problems_of(seen, axe)
         assert page.evaluate("() => globalThis.hacked") is None
         assert {one for one in sent if "static" not in one} == {
