@@ -133,7 +133,7 @@ def sendable(
     told, rules, names = described(public, columns)
     notes = list[str]()
     if isinstance(rules.get("zones"), str | Path):
-        rules["zones"] = trips._zone_numbers(rules["zones"], notes, rules.get("encoding"))
+        rules["zones"] = trips.zone_numbers(rules["zones"], notes, rules.get("encoding"))
     return {**told, "reader": {"version": VERSION, **rules}, "columns": names}, notes
 
 

@@ -118,7 +118,7 @@ def trips_of(
     )
     notes = Notes()
     table = _complete(table, rules, notes)
-    zones = _zone_numbers(rules.get("zones"), notes, table.encoding)
+    zones = zone_numbers(rules.get("zones"), notes, table.encoding)
     if word(rules, "other_zones", MISSING) == "leave_out":
         table = _inside(table, zones, notes)
     found: dict[str, NDArray[Any]] = {}
@@ -164,7 +164,7 @@ def checks(
     table = table.named(
         columns, ["origin", "destination"], ["time", "period", "count", "person", "user_class"]
     )
-    zones = _zone_numbers(rules.get("zones"), [], table.encoding)
+    zones = zone_numbers(rules.get("zones"), [], table.encoding)
     if word(rules, "missing", MISSING) == "refuse":
         for column in table.columns:
             yield partial(_refuse_missing, table, column)
@@ -189,7 +189,7 @@ def names_in(
     public: Mapping[str, Any], rules: Mapping[str, Any], encoding: str | None
 ) -> dict[str, Container[str]]:
     """Zones and classes that the description names, by column: one may be called `NA`."""
-    zones = _zone_numbers(rules.get("zones"), [], encoding) or {}
+    zones = zone_numbers(rules.get("zones"), [], encoding) or {}
     return {"origin": zones, "destination": zones, "user_class": classes_of(public)}
 
 
@@ -246,7 +246,7 @@ def _refuse_missing(table: Table, column: str) -> None:
     table.refuse(missing(table.columns[column]), column, says, about="missing")
 
 
-def _zone_numbers(
+def zone_numbers(
     told: Any, notes: list[str], encoding: str | None = None
 ) -> dict[str, int] | None:
     """`encoding`: that of the trips, which a file of zones may have or not."""
