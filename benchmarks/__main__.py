@@ -30,6 +30,7 @@ ALL = (
     "api",
     "federation",
     "uploads",
+    "own_tables",
 )
 ON_REQUEST = (
     *("scale", "curves", "noise", "timing", "capacity", "blocks", "scheduling", "dropout", "parts"),

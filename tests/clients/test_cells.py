@@ -1,9 +1,10 @@
 """What cells and files mean: `cells.jsonl`, one row each, by the readers of client and service.
 
-`of`: number, a reading's kW; time, when it was; zones, numbers of two zones; people, how many
-persons two names are; file, trips. `in`: the text; `rules`: of the description; `is`: what it
-means; or `refused`: of the sentence. `service`: what the service's own reader of uploads says
-where that is something else; it has no rules, and rows with rules are none for it.
+`of`: number, a reading's kW; time, when it was; meters, when the readings of a file were; zones,
+numbers of two zones; people, how many persons two names are; file, trips. `in`: the text; `rules`
+and `columns`: of the description; `is`: what it means; or `refused`: of the sentence. `service`:
+what the service's own reader of uploads says where that is something else; it has no rules, and
+rows with rules are none for it.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import pytest
 from discreet.errors import InvalidInput
 from discreet.isolation import reading
 from discreet.problems.columns import check_names, owner_column, real_column
-from discreet_client import networks, readers, tntp
+from discreet_client import cells, networks, readers, tables, tntp
 from discreet_client.cells import AS_WRITTEN, Grammar, distinct
 from discreet_client.tables import TableError, read_csv
 
@@ -57,8 +58,11 @@ def text_of(row: dict[str, Any]) -> str:
 def by_the_client(row: dict[str, Any], path: Path) -> Any:
     path.write_bytes(text_of(row).encode(row.get("encoding", "utf-8")))
     rules = row.get("rules", {})
-    if row["of"] in ("number", "time"):
-        found = readers.read("dr_ensemble", path, {"reader": {**ZONE, **rules}}).columns
+    if row["of"] in ("number", "time", "meters"):
+        public = {"reader": {**ZONE, **rules}, "columns": row.get("columns", {})}
+        found = readers.read("dr_ensemble", path, public).columns
+        if row["of"] == "meters":
+            return found["time"].tolist()
         if row["of"] == "time":
             return found["time"].tolist()[0]
         return found["kw"].tolist()[0] if found["kw"].size else None
@@ -77,8 +81,14 @@ def by_the_client(row: dict[str, Any], path: Path) -> Any:
     return pairs
 
 
+@pytest.mark.parametrize("least", [0, 1 << 30], ids=["columns", "cells"])
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['of']}-{row['in']!r:.30}")
-def test_the_client(row: dict[str, Any], tmp_path: Path) -> None:
+def test_the_client(
+    row: dict[str, Any], least: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By pyarrow, which files take from so many bytes on, and a cell at a time."""
+    monkeypatch.setattr(tables, "LEAST_QUICK", least)
+    monkeypatch.setattr(cells, "MOST_APART", 0 if least == 0 else 1 << 30)
     if "refused" in row:
         with pytest.raises(TableError) as refused:
             by_the_client(row, tmp_path / "table.csv")
@@ -141,7 +151,7 @@ def test_the_service(row: dict[str, Any]) -> None:
 
 
 def test_there_are_enough() -> None:
-    assert len(ROWS) >= 120
+    assert len(ROWS) >= 200
     assert len({json.dumps(row, sort_keys=True) for row in ROWS}) == len(ROWS)
 
 

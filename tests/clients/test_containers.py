@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import math
+import re
 import zipfile
 from collections.abc import Callable
 from datetime import datetime, time, timedelta
@@ -271,3 +273,59 @@ def test_a_preview_raises_nothing() -> None:
                     found = readers.preview(kind, opened(content), public, form=form)
                     assert json.loads(json.dumps(found)) == found
                     assert all(one["detail"] for one in found["issues"])
+
+
+VISITS = "pid,day,arm,score,age\na,1,treat,1,60\na,2,wait,0,61\nb,1,wait,1,30\n"
+LOGISTIC = {"treat": "1/(1+exp(2-0.03*age))", "wait": "rest"}
+
+
+def visits(**changes: Any) -> Any:
+    public = {"unit": "trajectory", "horizon": 3, "reward_bound": 1, "max_ratio": 5}
+    public["ranges"] = [{"name": "age", "low": 20, "high": 100}]
+    public["reader"] = {"behaviour": LOGISTIC, "target": {"treat": 1, "wait": 0}, **changes}
+    public["columns"] = {"patient": "pid", "time": "day", "action": "arm", "reward": "score"}
+    public["max_ratio"] = public["reader"].pop("max_ratio", 5)
+    return readers.read("off_policy_evaluation", opened(VISITS.encode()), public, form="csv")
+
+
+def test_a_propensity_may_be_a_formula_of_columns() -> None:
+    found = visits()
+    treat = [1 / (1 + math.exp(2 - 0.03 * age)) for age in (60, 61, 30)]
+    expected = [treat[0], 1 - treat[1], 1 - treat[2]]
+    assert found.columns["behaviour"].tolist() == pytest.approx(expected, rel=1e-12)
+    assert found.columns["target"].tolist() == [1, 0, 0]
+    assert found.public["max_ratio"] == 5  # as it was said: nothing public follows from data
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"max_ratio": 2}, "more than public.max_ratio, 2"),
+        ({"behaviour": {"treat": "age/40", "wait": "rest"}}, "line 2, column age: here reader"),
+        ({"behaviour": {"treat": "age/100", "wait": "age/100"}}, "sum to 1, not '60'"),
+        ({"behaviour": {"treat": "rest", "wait": "rest"}}, "one action has the rest"),
+        ({"behaviour": {"treat": "age(", "wait": "rest"}}, "a formula is written as"),
+        ({"behaviour": {"treat": "score/2", "wait": "rest"}}, "and score is none"),
+        ({"behaviour": {"treat": "reward/2", "wait": "rest"}}, "and reward is none"),
+        ({"behaviour": {"other": "age/100", "wait": "rest"}}, "knows the actions other, wait"),
+        ({"behaviour": {"treat": "log(age-70)", "wait": "rest"}}, "here reader.behaviour gives no"),
+    ],
+)
+def test_what_is_no_propensity(changes: Any, says: str) -> None:
+    with pytest.raises(TableError, match=re.escape(says)):
+        visits(**changes)
+
+
+def test_power_that_is_fed_in_is_not_taken_for_none_in_silence() -> None:
+    text = "participant,time,kw\n" + "".join(f"m,2026-10-01T0{h}:00Z,{h - 1}\n" for h in range(4))
+    public: dict[str, Any] = {"unit": "participant", "states": 2, "edges": [0, 1, 9], "steps": 4}
+    public["meters"] = {"start": "2026-10-01T00:00Z", "interval_seconds": 3600}
+    source = opened(text.encode())
+    with pytest.raises(TableError, match="line 2, column kw: power below 0 is fed") as refused:
+        readers.read("dr_ensemble", source, public, form="csv")
+    assert refused.value.issues[0].way_out == "public.edges"
+    said = {**public, "meters": {**public["meters"], "outside": "clamp"}}
+    notes = readers.read("dr_ensemble", source, said, form="csv").notes
+    assert any("1 of 4 readings below 0 kW" in note for note in notes)
+    below = {**public, "edges": [-2, 1, 9]}
+    assert readers.read("dr_ensemble", source, below, form="csv").columns["kw"][0] == -1

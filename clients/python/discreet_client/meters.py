@@ -378,15 +378,8 @@ def in_zone(times: Sequence[str | datetime], zone: str) -> list[datetime]:
         part = list(rows)
         folds = [0] * len(part)
         if shown_twice:
-            backwards = [n for n in range(1, len(part)) if local[part[n]] <= local[part[n - 1]]]
-            half = backwards[0] if len(backwards) == 1 else 0
-            first, second = ([local[row] for row in rows] for rows in (part[:half], part[half:]))
-            # A time twice in succession may be one reading written twice, so it does not show where
-            # the hour begins again.
-            begins_again = half and local[part[half]] < local[part[half - 1]]
-            if first != second and not (
-                begins_again and (set(first) <= set(second) or set(second) <= set(first))
-            ):
+            half = passes([local[row] for row in part])
+            if half is None:
                 says = (
                     "clocks show this time twice on that day, and the order of rows does not "
                     "tell which it is"
@@ -402,10 +395,20 @@ def in_zone(times: Sequence[str | datetime], zone: str) -> list[datetime]:
     return found
 
 
-def is_shown_twice(moment: datetime, place: ZoneInfo) -> bool:
-    """Whether clocks of the place show this local time twice."""
-    early, late = _offsets(moment, place)
-    return early > late
+def passes(times: Sequence[Any]) -> int | None:
+    """How many of these times, all of an hour that clocks show twice, are of its first pass, where
+    their order tells: they begin again once, and either pass may lack some times of the other. None
+    where it does not."""
+    backwards = [n for n in range(1, len(times)) if times[n] <= times[n - 1]]
+    half = backwards[0] if len(backwards) == 1 else 0
+    first, second = times[:half], times[half:]
+    # A time twice in succession may be one reading written twice, so it does not show where the
+    # hour begins again.
+    again = half and times[half] < times[half - 1]
+    if first == second:
+        return half
+    one_in_other = set(first) <= set(second) or set(second) <= set(first)
+    return half if again and one_in_other else None
 
 
 def _offsets(moment: datetime, place: ZoneInfo) -> tuple[timedelta, timedelta]:

@@ -68,9 +68,13 @@ def name_of(text: str) -> str:
 def names_of(values: NDArray[Any]) -> NDArray[Any]:
     """`name_of` of each, as objects, since NumPy's fixed-width text drops trailing NUL
     characters."""
-    return np.fromiter(
-        (name_of(_text(value)) for value in values.tolist()), dtype=object, count=values.size
-    )
+    return np.fromiter(map(_name, values.tolist()), dtype=object, count=values.size)
+
+
+def _name(value: Any) -> str:
+    if value.__class__ is str and value.isascii() and "." not in value:
+        return value.strip()
+    return name_of(_text(value))
 
 
 def totals(names: NDArray[Any]) -> NDArray[np.bool_]:
@@ -89,7 +93,10 @@ def blurred(values: NDArray[Any]) -> NDArray[np.bool_]:
         return beyond
     if values.dtype.kind != "O":
         return np.zeros(values.size, dtype=np.bool_)
-    return np.fromiter(map(_is_blurred, values.tolist()), dtype=np.bool_, count=values.size)
+    told = values.tolist()
+    if set(map(type, told)) <= {str}:
+        return np.zeros(values.size, dtype=np.bool_)
+    return np.fromiter(map(_is_blurred, told), dtype=np.bool_, count=values.size)
 
 
 def _is_blurred(value: Any) -> bool:

@@ -12,6 +12,7 @@ This runs where the data are; the service takes transitions.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -21,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet_client import feature_rules
+from discreet_client.expressions import DERIVED, FUNCTIONS, NAME, Expression, parse, value
 from discreet_client.feature_rules import Rule
 from discreet_client.names import name_of
 from discreet_client.reading import (
@@ -41,6 +43,9 @@ OPTIONAL = ("action", "probability", "target", "terminal")
 RULES = ("behaviour", "gaps", "interval", "last_row", "missing", "rewards", "target")
 MISSING = ("refuse", "carry", "leave_out")
 LONGEST_WORDS = 200
+REST = "rest"
+"""The probability of an action that is what the others leave."""
+NEARLY = 1e-9
 MOST_PARTS = 10**6
 """Below the line of a probability that is written as a fraction."""
 POLICIES = {
@@ -51,6 +56,7 @@ POLICIES = {
 policy."""
 
 Truths = NDArray[np.bool_]
+_VARIABLE = re.compile(rf"(?<![\w.]){NAME.pattern}")
 
 
 def transitions_of(
@@ -63,7 +69,10 @@ def transitions_of(
         behaviour, target: the probability of each action, {action: p}, p a number or a fraction
             such as "2/3", where every visit has the same, under the policy that was followed and
             under the one to be evaluated. The columns `probability`
-            and `target` say it of each visit instead. `target` may be a rule on features, `age >=
+            and `target` say it of each visit instead. `behaviour` may be a formula of columns,
+            {"treat": "1/(1+exp(2-0.03*age))", "wait": "rest"} (`expressions`), as a trial knows it
+            that drew by them; a visit whose ratio is above `public.max_ratio` is refused. `target`
+            may be a rule on features, `age >=
             65 -> treat, else none` (`discreet_client.feature_rules`), which is published as
             `target_policy`
         rewards: what each outcome that is a text counts, {text: number}; where none counts less
@@ -83,8 +92,8 @@ def transitions_of(
     check_rules(rules, RULES, "patients")
     rules = _in_figures(rules)
     ranges, states, horizon = ranges_of(public), count(public, "states"), count(public, "horizon")
-    rule = _rule(rules, public, columns)
-    table = _named(_timed(table, public, columns), ranges, states, columns, rule)
+    rule, formulas = _rule(rules, public, columns), _formulas(rules)
+    table = _named(_timed(table, public, columns), ranges, states, columns, rule, formulas)
     notes = Notes()
     if word(rules, "missing", MISSING) == "leave_out":
         table = _complete(table, notes)
@@ -154,6 +163,8 @@ def transitions_of(
         found |= {"state": state[here], "next_state": state[there]}
     found |= {"reward": _rewards(table, public, rules)[here], "terminal": terminal[here]}
     chances = _chances(table, rules, rule, first, notes)
+    if formulas:
+        _refuse_large(table, public, chances)
     if not chances and "action" in columns:
         notes.append(
             f"column {columns['action']} is not used, and nothing is said of another policy: that "
@@ -187,8 +198,8 @@ def checks(
     """Each column by itself, for who has to mend a file."""
     rules = _in_figures(rules)
     ranges, states = ranges_of(public), count(public, "states")
-    rule = _rule(rules, public, columns)
-    table = _named(_timed(table, public, columns), ranges, states, columns, rule)
+    rule, formulas = _rule(rules, public, columns), _formulas(rules)
+    table = _named(_timed(table, public, columns), ranges, states, columns, rule, formulas)
     if word(rules, "missing", MISSING) == "leave_out":
         table = _complete(table, Notes())
     alone = np.ones(table.rows, dtype=bool)
@@ -280,7 +291,7 @@ def _rule(
         known = {
             name_of(str(action))
             for action, chance in followed.items()
-            if is_figure(chance) and chance > 0
+            if isinstance(chance, str) or (is_figure(chance) and chance > 0)
         }
         if never := [action for action in rule.actions if action not in known]:
             raise TableError(
@@ -300,6 +311,8 @@ def _largest_ratio(rules: Mapping[str, Any], rule: Rule | None) -> dict[str, flo
     """`max_ratio` of two policies that are public rules; nothing where a column says one of
     them."""
     followed = rules.get("behaviour")
+    if _formulas(rules):
+        return {}
     if rule is not None and isinstance(followed, Mapping):
         chances = {name_of(str(action)): chance for action, chance in followed.items()}
         return {"max_ratio": max(1 / chances[action] for action in rule.actions)}
@@ -438,12 +451,14 @@ def _outcomes(table: Table, rules: Mapping[str, Any]) -> Floats:
             'reader.rewards: what each text counts is needed, as in {"improved": 1, "worse": 0}'
         )
     counts = {name_of(str(outcome)): float(figure) for outcome, figure in said.items()}
-    outcomes = table.names("reward")
-    unknown = np.array([outcome not in counts for outcome in outcomes.tolist()], dtype=bool)
+    once, of = table.once("reward")
+    outcomes = once[of]
+    unknown = np.array([outcome not in counts for outcome in once.tolist()], dtype=bool)[of]
     table.refuse(
         unknown, "reward", f"reader.rewards knows {', '.join(counts)}", outcomes, "rewards"
     )
-    return np.array([counts[outcome] for outcome in outcomes.tolist()], dtype=np.float64)
+    found: Floats = np.array([counts[one] for one in once.tolist()], dtype=np.float64)[of]
+    return found
 
 
 def _named(
@@ -452,6 +467,7 @@ def _named(
     states: int | None,
     columns: Mapping[str, str],
     rule: Rule | None,
+    formulas: Mapping[str, Expression],
 ) -> Table:
     """The table by our names. Where nothing is said of states, or there is one, no column says
     which."""
@@ -463,6 +479,16 @@ def _named(
     needed += (
         [] if rule is None else [feature for feature in rule.features if feature not in needed]
     )
+    taken = {
+        part.strip() for role in (*NEEDED, *OPTIONAL) for part in columns.get(role, "").split("+")
+    }
+    for name in _variables(formulas):
+        if columns.get(name, name) in taken:
+            raise TableError(
+                "reader.behaviour: a formula is of features that are known before what is done, "
+                f"and {name} is none"
+            )
+    needed += [one for one in _variables(formulas) if one not in needed]
     return table.named(
         columns, needed, [*OPTIONAL, *(() if ranges or "state" in needed else ["state"])]
     )
@@ -577,7 +603,9 @@ def _chances(
         elif policy == "target" and rule is not None:
             found[policy] = _by_rule(table, rules, rule, first, notes)
         elif policy in rules:
-            found[policy] = _of_policy(table, policy, rules[policy])
+            formulas = _formulas(rules) if policy == "behaviour" else {}
+            chance_of = _by_formulas(table, rules, formulas, first) if formulas else None
+            found[policy] = _of_policy(table, policy, rules[policy], chance_of)
     if len(found) == 1:
         policy = next(name for name in POLICIES if name not in found)
         column, called = POLICIES[policy]
@@ -588,7 +616,86 @@ def _chances(
     return found
 
 
-def _of_policy(table: Table, name: str, policy: Any) -> Floats:
+def _formulas(rules: Mapping[str, Any]) -> dict[str, Expression]:
+    """What the rule `behaviour` says by columns, by action; the one action that has the rest of it
+    has none. Empty where each probability is a number."""
+    said = rules.get("behaviour")
+    if not isinstance(said, Mapping) or not any(
+        isinstance(one, str) and _VARIABLE.search(one) for one in said.values()
+    ):
+        return {}
+    found: dict[str, Expression] = {}
+    for action, chance in said.items():
+        if chance == REST:
+            continue
+        names = {one[0] for one in _VARIABLE.finditer(str(chance))} - {*FUNCTIONS, *DERIVED}
+        if roles := names & {*NEEDED, *OPTIONAL}:
+            raise TableError(
+                "reader.behaviour: a formula is of features that are known before what is done, "
+                f"and {min(roles)} is none"
+            )
+        try:
+            found[name_of(str(action))] = parse(str(chance), names, most_characters=LONGEST_WORDS)
+        except ValueError as error:
+            raise TableError(
+                f"reader.behaviour, {str(action)[:40]}: {error}; a formula is written as "
+                "1/(1+exp(2-0.03*age)), and one action may have the rest"
+            ) from None
+    if len(said) - len(found) > 1:
+        raise TableError("reader.behaviour: one action has the rest, not several")
+    return found
+
+
+def _variables(formulas: Mapping[str, Expression]) -> list[str]:
+    return sorted({name for one in formulas.values() for name in one.names})
+
+
+def _by_formulas(
+    table: Table, rules: Mapping[str, Any], formulas: Mapping[str, Expression], first: Truths
+) -> dict[str, Floats]:
+    """The probability of each action in each row. WrongCell where these are none."""
+    names, rows = _variables(formulas), first.size
+    values = [
+        table.numbers(name, may_lack=True)[_sources(table, name, first, rules)] for name in names
+    ]
+    points = np.array(values).T if names else np.zeros((rows, 0))
+    once, of = np.unique(points, axis=0, return_inverse=True)
+    each = {
+        action: np.array(
+            [value(one, dict(zip(names, point, strict=True))) for point in once.tolist()]
+        )
+        for action, one in formulas.items()
+    }
+    whole = np.sum(list(each.values()), axis=0)
+    for action in rules["behaviour"]:
+        each.setdefault(name_of(str(action)), np.maximum(1 - whole, 0))
+    whole = np.sum(list(each.values()), axis=0)
+    wrong = ~(np.abs(whole - 1) <= NEARLY)
+    for chance in each.values():
+        wrong |= ~((chance >= 0) & (chance <= 1))
+    says = "here reader.behaviour gives no probabilities of all actions that sum to 1"
+    column = names[0] if names else "action"
+    table.refuse(wrong[of.ravel()], column, says, table.columns[column], "behaviour")
+    return {action: chance[of.ravel()] for action, chance in each.items()}
+
+
+def _refuse_large(table: Table, public: Mapping[str, Any], chances: Mapping[str, Floats]) -> None:
+    """WrongCell of visits whose ratio of both probabilities is above the public bound."""
+    most = bound(public, "max_ratio")
+    if chances and most < math.inf:
+        ratio = chances["target"] / chances["behaviour"]
+        says = (
+            f"the target policy's probability is more than public.max_ratio, {most:g}, times that "
+            "of reader.behaviour"
+        )
+        table.refuse(ratio > most * (1 + NEARLY), "action", says, ratio, "public.max_ratio")
+
+
+def _of_policy(
+    table: Table, name: str, policy: Any, by_row: Mapping[str, Floats] | None = None
+) -> Floats:
+    if by_row is not None:
+        policy = dict.fromkeys(by_row, 1 / len(by_row))  # its actions; the rows have their own
     if not isinstance(policy, Mapping) or not policy or not all(map(is_figure, policy.values())):
         wrong = next(
             (
@@ -610,12 +717,16 @@ def _of_policy(table: Table, name: str, policy: Any) -> Floats:
         )
     if "action" not in table.columns:
         table.named({}, ["action"])
-    actions = table.names("action")
-    unknown = np.array([action not in chances for action in actions.tolist()], dtype=bool)
+    once, of = table.once("action")
+    actions = once[of]
+    unknown = np.array([action not in chances for action in once.tolist()], dtype=bool)[of]
     table.refuse(
         unknown, "action", f"reader.{name} knows the actions {', '.join(chances)}", actions, name
     )
-    found = np.array([chances[action] for action in actions.tolist()])
+    found = np.array([chances[action] for action in once.tolist()])[of]
+    for action, chance in (by_row or {}).items():
+        here = actions == action
+        found[here] = chance[here]
     if name == "behaviour":
         table.refuse(
             found == 0,

@@ -115,9 +115,10 @@ def roles(kind: str, names: Sequence[str], public: Mapping[str, Any]) -> dict[st
             known.pop("person")
         if not public.get("user_classes"):
             known.pop("user_class")
+    ranges = public.get("ranges")
     features = [
         str(told["name"])
-        for told in (public.get("ranges") if isinstance(public.get("ranges"), list) else ())
+        for told in (ranges if isinstance(ranges, list) else ())
         if isinstance(told, Mapping) and "name" in told
     ]
     known = {**dict.fromkeys(features, ()), **known}

@@ -26,6 +26,7 @@ from discreet_client.cells import DATES, DECIMALS, THOUSANDS, Grammar
 from discreet_client.errors import MissingExtra
 from discreet_client.reading import Reading, check_rules, counted, joined
 from discreet_client.tables import (
+    OWNERS,
     Issue,
     Table,
     TableError,
@@ -378,6 +379,7 @@ def _read(
     check_rules(rules, [], kind)
     own = [name for name in table.columns if name not in names.values()]
     found = table.named(names, [*own, *names])
-    return Reading(
-        dict(told), {name: found.plain(name) for name in found.columns}, [], table.places
-    )
+    content = {
+        name: found.names(name) if name in OWNERS else found.plain(name) for name in found.columns
+    }
+    return Reading(dict(told), content, [], table.places)

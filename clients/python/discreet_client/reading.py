@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet_client.cells import Texts, distinct
 from discreet_client.tables import Ints, Table, TableError, missing
 
 
@@ -51,21 +52,43 @@ def joined(table: Table, names: Mapping[str, str]) -> Table:
         parts = [part.strip() for part in name.split("+")]
         if name in columns or len(parts) < 2 or not all(part in table.columns for part in parts):
             continue
-        each = [table.columns[part] for part in parts]
-        lacks = np.logical_or.reduce([missing(values) for values in each])
-        rows = zip(*(values.tolist() for values in each), strict=True)
-        texts = [" ".join(map(_part, row)) for row in rows]
-        columns[name] = np.array(texts, dtype=object)
-        columns[name][lacks] = None
-        for part in set(parts) - set(names.values()):
-            columns.pop(part, None)
+        texts_of = [table.columns[part] for part in parts]
+        if len(parts) == 2 and all(isinstance(one, Texts) for one in texts_of):
+            columns[name] = texts_of[0].joined(texts_of[1])
+        if columns.get(name) is not None:
+            _drop(columns, parts, names)
+            continue
+        once: list[str | None] = []
+        of = np.zeros(table.rows, dtype=np.int64)
+        for part in parts:  # numbers of pairs, of which each is looked at once
+            own, place = distinct(table.columns[part])
+            pairs, of = np.unique(of * own.size + place, return_inverse=True)
+            lacks = missing(own).tolist()
+            texts = [
+                None if lack else _part(one) for one, lack in zip(own.tolist(), lacks, strict=True)
+            ]
+            before = [once[one] for one in (pairs // own.size).tolist()] if once else None
+            after = [texts[one] for one in (pairs % own.size).tolist()]
+            once = after if before is None else list(map(_both, before, after))
+            of = of.ravel()
+        columns[name] = Texts(None, (np.array(once, dtype=object), of))
+        _drop(columns, parts, names)
     return replace(table, columns=columns)
+
+
+def _drop(columns: dict[str, Any], parts: Sequence[str], names: Mapping[str, str]) -> None:
+    for part in set(parts) - set(names.values()):
+        columns.pop(part, None)
 
 
 def _part(value: Any) -> str:
     """A half of a time: of a day in Excel its 0:00 is none."""
     whole = isinstance(value, datetime) and value.time() == time() and value.tzinfo is None
     return str(value.date() if whole else value).strip()
+
+
+def _both(one: str | None, other: str | None) -> str | None:
+    return None if one is None or other is None else f"{one} {other}"
 
 
 def counted(count: int, what: str, total: int | None = None) -> str:

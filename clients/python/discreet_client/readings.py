@@ -19,7 +19,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet_client import trips
-from discreet_client.cells import AS_WRITTEN, Refusal
+from discreet_client.cells import (
+    AS_WRITTEN,
+    NO_OFFSET,
+    Moments,
+    Refusal,
+    Texts,
+    distinct,
+    moment,
+    offsets_in,
+)
 from discreet_client.meters import (
     EPOCH,
     SECOND,
@@ -30,12 +39,12 @@ from discreet_client.meters import (
     in_zone,
     is_energy,
     is_no_meter,
-    is_shown_twice,
+    passes,
     times_of,
 )
 from discreet_client.names import names_of, totals
 from discreet_client.reading import Notes, Reading, check_rules, counted, is_figure
-from discreet_client.tables import MOST_NAMED, Table, TableError, missing
+from discreet_client.tables import MOST_NAMED, Issue, Table, TableError, missing
 
 MOST_STATES = 10**8
 """That a table's readings become here, with what is carried over."""
@@ -100,36 +109,35 @@ def readings_of(
         )
         table, kw, lacks = table.ordered(kept), kw[kept], lacks[kept]
     owner = table.owners("participant")
-    once, of = table.moments("time")
-    moments = np.fromiter(once, dtype=object)[of]
+    clock, offset, of = moments = table.moments("time")
+    later = np.zeros(table.rows, dtype=bool)
     if place is not None:
-        for rows in np.split(np.argsort(owner, kind="stable"), np.cumsum(np.bincount(owner))[:-1]):
-            local = rows[[moment.tzinfo is None for moment in moments[rows]]]
-            try:
-                moments[local] = in_zone(moments[local].tolist(), place.key)
-            except (ValueError, OverflowError) as error:
-                name = str(table.columns["participant"][rows[0]])[:40]
-                raise TableError(
-                    f"column time, of participant {name}, of whose readings {error}"
-                ) from None
+        later = _second_pass(table, moments, owner, place)
+        early, late = offsets_in(clock[moments.local], place)
+        offset = np.tile(offset, 2)  # of the first and of the second time that clocks show it
+        offset[np.flatnonzero(moments.local)] = early
+        offset[offset.size // 2 + np.flatnonzero(moments.local)] = late
+        clock, of = np.tile(clock, 2), of + np.where(later, clock.size, 0)
     if lacks.any():
-        table, kw, moments, owner = (
-            table.ordered(np.flatnonzero(~lacks)),
-            kw[~lacks],
-            moments[~lacks],
-            owner[~lacks],
-        )
+        kept = np.flatnonzero(~lacks)
+        table, kw, of, owner = table.ordered(kept), kw[kept], of[kept], owner[kept]
         _, owner = np.unique(owner, return_inverse=True)
     kw = kw / hours
-    if (rule := rule_of(public)) is not None and all(
-        moment.tzinfo or rule.offset is not None for moment in moments
-    ):
-        time = times_of(moments.tolist(), rule.offset)
+    rule, unsaid = rule_of(public), offset == NO_OFFSET
+    if rule is not None and (rule.offset is not None or not unsaid[of].any()):
+        time = (clock - np.where(unsaid, rule.offset or 0, offset))[of]
         if units_of(rules) == ENERGY:
             _refuse_other_lengths(rule, owner.ravel(), time)
         notes += _as_by_the_rule(table, rule, owner.ravel(), time, kw, place)
         notes += _shifted_blocks(public, rule, place)
-    times = np.array([moment.isoformat() for moment in moments])
+    _refuse_fed_in(table, public, rule, kw, notes)
+    used = np.flatnonzero(np.bincount(of, minlength=clock.size))
+    texts = np.full(clock.size, None, dtype=object)
+    texts[used] = [
+        moment(*one).isoformat()
+        for one in zip(clock[used].tolist(), offset[used].tolist(), strict=True)
+    ]
+    times = texts[of]
     found = {"participant": owner.ravel(), "time": times, "kw": kw}
     return Reading(dict(public), found, notes, table.places, tuple(notes.left_out))
 
@@ -206,16 +214,36 @@ def _refuse_other_lengths(rule: MeterRule, owner: Ints, time: Ints) -> None:
         )
 
 
+def _refuse_fed_in(
+    table: Table, public: Mapping[str, Any], rule: MeterRule | None, kw: Floats, notes: Notes
+) -> None:
+    """WrongCell of power below 0 that edges from 0 on would count as none, where nobody said that
+    it is to be; a note of it where somebody did."""
+    below = kw < 0
+    if rule is None or not rule.clamp or rule.edges[0] < 0 or not below.any():
+        return
+    if "outside" in public["meters"]:
+        few = counted(int(np.count_nonzero(below)), "reading", kw.size)
+        notes.append(
+            f"{few} below 0 kW: meters.outside counts what is fed in as the lowest state, from "
+            f"{rule.edges[0]:g} kW on"
+        )
+        return
+    says = (
+        "power below 0 is fed into the grid, and the public edges begin at "
+        f"{rule.edges[0]:g}: let them begin below 0, or say outside: clamp in public.meters, which "
+        "counts it as the lowest state"
+    )
+    table.refuse(below, "kw", says, kw, "public.edges")
+
+
 def _refuse_totals(table: Table) -> None:
     """TableError of a line below the meters, named like a total, which is nobody's meter."""
     values = table.columns["participant"]
-    names = names_of(np.where(missing(values), "", values))
-    table.refuse(
-        totals(names),
-        "participant",
-        "this is named like a total, and is no meter: leave its line out",
-        values,
-    )
+    once, of = distinct(values)
+    names = names_of(np.where(missing(once), "", once))
+    says = "this is named like a total, and is no meter: leave its line out"
+    table.refuse(totals(names)[of], "participant", says, values)
 
 
 def _shifted_blocks(
@@ -254,11 +282,45 @@ def _shown_twice(table: Table, lacks: NDArray[np.bool_], place: ZoneInfo) -> NDA
     below a table."""
     found = np.zeros(lacks.size, dtype=bool)
     try:
-        once, of = table.ordered(np.flatnonzero(lacks)).moments("time")
+        clock, _, of = moments = table.ordered(np.flatnonzero(lacks)).moments("time")
     except TableError:
         return found
-    twice = [moment.tzinfo is None and is_shown_twice(moment, place) for moment in once]
-    found[lacks] = np.array(twice, dtype=bool)[of]
+    early, late = offsets_in(clock, place)
+    found[lacks] = (moments.local & (early > late))[of]
+    return found
+
+
+def _second_pass(table: Table, moments: Moments, owner: Ints, place: ZoneInfo) -> NDArray[np.bool_]:
+    """bool[rows]: local times that clocks show for the second time then, by the order of their
+    owner's rows (`meters.passes`). TableError of times that clocks skip, and where the order does
+    not tell."""
+    clock, _, of = moments
+    local = np.flatnonzero(moments.local)
+    early, late = offsets_in(clock[local], place)
+    skipped, twice = (np.zeros(clock.size, dtype=bool) for _ in range(2))
+    skipped[local], twice[local] = early < late, early > late
+    values, found = table.columns["time"], np.zeros(table.rows, dtype=bool)
+    table.refuse(skipped[of], "time", f"a time that clocks in {place.key} do not skip", values)
+    if not twice.any():
+        return found
+    order = np.argsort(owner, kind="stable")
+    order = order[moments.local[of[order]]]
+    is_twice, whose = twice[of[order]], owner[order]
+    begins = np.ones(order.size, dtype=bool)
+    begins[1:] = (whose[1:] != whose[:-1]) | (is_twice[1:] != is_twice[:-1])
+    ends = np.append(np.flatnonzero(begins)[1:], order.size)
+    unclear = np.zeros(table.rows, dtype=bool)
+    for first, end in zip(np.flatnonzero(begins).tolist(), ends.tolist(), strict=True):
+        if is_twice[first]:
+            rows = order[first:end]
+            half = passes(clock[of[rows]].tolist())
+            unclear[rows] |= half is None
+            found[rows[half or 0 :]] = half is not None and half < rows.size
+    says = (
+        "a time that clocks show once is needed: this one twice on that day, and the order of rows "
+        "does not tell which it is; write the offset"
+    )
+    table.refuse(unclear, "time", says, values, expected="2026-10-25T02:30+02:00")
     return found
 
 
@@ -326,14 +388,16 @@ def _as_by_the_rule(
         if fault.rows.any():
             values = kw if fault.column == "kw" else table.columns["time"]
             says = f"{fault.detail}{_change_of_clocks(rule, time, place)}, not {{}}"
-            raise TableError(_of_meters(table, np.flatnonzero(fault.rows), says, values))
+            about = "public.steps" if fault.column == "time" else "public.edges"
+            rows = np.flatnonzero(fault.rows)
+            raise _of_meters(table, rows, says, values, fault.column, fault.detail, about)
     try:
         found = rule.states(owner, time, kw, max(10 * kw.size, MOST_STATES))
     except OverflowError:  # which the service words
         return []
     if rule.gaps == "refuse" and found.left_out.size:
         says = f"{rule.gap(found)}; {rule.remedies(found, 'meters')}"
-        raise TableError(_of_meters(table, found.left_out, says, names))
+        raise _of_meters(table, found.left_out, says, names, "participant", says, "public.meters")
     return _bins(rule, kw)
 
 
@@ -357,15 +421,27 @@ def _change_of_clocks(rule: MeterRule, time: Ints, place: ZoneInfo | None) -> st
     return f" (clocks in {place.key} are put back by then: {steps})"
 
 
-def _of_meters(table: Table, rows: Ints, says: str, values: NDArray[Any]) -> str:
-    """A sentence on the first of these rows, whose it is, and how many there are."""
-    first = rows[np.argmin(table.places[rows])]
+def _of_meters(
+    table: Table, rows: Ints, says: str, values: Any, column: str, cause: str, about: str
+) -> TableError:
+    """The mistake of these rows in a sentence on the first of them, whose it is, and how many there
+    are."""
+    first, last = rows[np.argmin(table.places[rows])], rows[np.argmax(table.places[rows])]
     more = "" if rows.size == 1 else f" (and {rows.size - 1:,} more like this)"
     name = str(table.columns["participant"][first])[:40]
-    return (
-        f"{table.unit} {table.places[first]}, meter {name}: "
-        f"{says.format(str(values[first])[:40])}{more}"
+    found = str(values[first])[:40]
+    detail = f"{table.unit} {table.places[first]}, meter {name}: {says.format(found)}{more}"
+    issue = Issue(
+        cause=cause,
+        row=int(table.places[first]),
+        column=table.called.get(column, column),
+        found=found,
+        about=about,
+        count=rows.size,
+        last=int(table.places[last]) if rows.size > 1 else None,
+        detail=detail,
     )
+    return TableError(detail, "", issue)
 
 
 def _bins(rule: MeterRule, kw: Floats) -> list[str]:
@@ -412,7 +488,7 @@ def _advice(table: Table, rules: Mapping[str, Any]) -> list[str]:
     """What to look at where columns that are named like none are taken for meters."""
     if rules.get("participants") != "columns":
         return []
-    doubtful = _doubtful(dict.fromkeys(table.columns["participant"].tolist()))
+    doubtful = _doubtful(distinct(table.columns["participant"])[0].tolist())
     if not doubtful:
         return []
     are = "is taken as a meter, and is" if len(doubtful) == 1 else "are taken as meters, and are"
@@ -438,12 +514,25 @@ def _a_row_each(table: Table, rules: Mapping[str, Any], columns: Mapping[str, st
     return replace(
         table,
         columns={
-            "participant": np.repeat(np.array(names, dtype=object), table.rows),
-            "time": np.tile(table.columns[moment], len(names)),
+            "participant": Texts(
+                None, (_named_once(names), np.repeat(np.arange(len(names)), table.rows))
+            ),
+            "time": _tiled(table.columns[moment], len(names)),
             "kw": np.concatenate(kw),
         },
         places=np.tile(table.places, len(names)),
     )
+
+
+def _named_once(names: Sequence[str]) -> NDArray[Any]:
+    return np.fromiter(names, dtype=object, count=len(names))
+
+
+def _tiled(values: Any, times: int) -> Any:
+    once, of = distinct(values)
+    if once.dtype.kind == "O":
+        return Texts(None, (once, np.tile(of, times)))
+    return np.tile(values, times)
 
 
 def _meters(table: Table, rules: Mapping[str, Any], columns: Mapping[str, str]) -> list[str]:

@@ -13,13 +13,14 @@ from __future__ import annotations
 import codecs
 import contextlib
 import csv
+import functools
 import io
 import math
 import re
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -33,17 +34,21 @@ from discreet_client.cells import (
     SEPARATORS,
     TRUTHS,
     Grammar,
+    Moments,
     Refusal,
+    Texts,
     distinct,
+    moments_of,
 )
-from discreet_client.meters import EPOCH, microseconds
+from discreet_client.meters import EPOCH
 from discreet_client.names import blurred, names_of, totals
 from discreet_client.option_words import EITHER, Words
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Numbers = NDArray[np.integer[Any]]
 
-OWNERS = ("person", "participant", "patient")
+OWNERS = ("person", "participant", "patient", "trajectory", "agent")
 """Columns of readers that say whose a row is."""
 UTF_8 = "utf-8-sig"
 FIRST_BYTES = 1 << 20
@@ -68,9 +73,14 @@ class _EveryText:
 EVERY_TEXT: Container[str] = _EveryText()
 """Of a column in which no text stands for what is missing."""
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_RARE = b"\t\x0b\x0c\x1c\x1d\x1e\x1f"
+"""Spaces of ASCII, beside the usual one."""
 _SEP = re.compile(r'"?sep=([,;\t|])"?\r?\n?', re.IGNORECASE)
 """The first line of a file that Excel is told the separator by."""
 MOST_NAMED = 20
+BLOCK_BYTES = 1 << 23
+LEAST_QUICK = 1 << 12
+"""Bytes of a file below which it takes longer to begin."""
 LONGEST_UNIT = 12
 """Letters of a unit below the name of a column."""
 _RULE = re.compile(r"\breader\.[a-z_]+")
@@ -171,7 +181,8 @@ def together(issues: Iterable[Issue], checks: Iterable[Callable[[], Any]]) -> Ta
 class Table:
     """Columns of one length, by the names that they have in their source."""
 
-    columns: Mapping[str, NDArray[Any]]
+    columns: Mapping[str, Any]
+    """Arrays or `cells.Texts`."""
     places: Ints
     """Where each row stands: the line of a CSV file in which it ends, else its number."""
     unit: str = "row"
@@ -198,6 +209,8 @@ class Table:
 
     def ordered(self, order: Ints) -> Table:
         """The rows in this order; where they stand is not forgotten."""
+        if order.size == self.rows and (order == np.arange(order.size)).all():
+            return self
         return replace(
             self,
             columns={name: each[order] for name, each in self.columns.items()},
@@ -268,7 +281,7 @@ class Table:
 
     def values(self, column: str) -> NDArray[Any]:
         """A column in which nothing is missing."""
-        found = self.columns[column]
+        found: NDArray[Any] = self.columns[column]
         self.refuse(missing(found), column, f"a value is missing{self.lacking}", about=self.lacks)
         return found
 
@@ -285,6 +298,8 @@ class Table:
             figures: Floats = values.astype(np.float64)
             self.refuse(~lacks & ~np.isfinite(figures), column, NO_NUMBER.cause, values)
             return figures
+        if isinstance(values, Texts) and (all_plain := values.figures(self.grammar)) is not None:
+            return all_plain
         found = np.full(values.size, math.nan)
         here = np.flatnonzero(~lacks)
         once, places = distinct(values[here])
@@ -343,7 +358,7 @@ class Table:
         _, numbers = np.unique(found, return_inverse=True)
         return np.asarray(numbers.ravel()[places], dtype=np.int64)
 
-    def once(self, column: str) -> tuple[NDArray[Any], Ints]:
+    def once(self, column: str) -> tuple[NDArray[Any], Numbers]:
         """Names, and which of them each row has."""
         values = self.values(column)
         once, places = distinct(values)
@@ -362,40 +377,34 @@ class Table:
         float64[rows], plain numbers as they are, dates in days. Dates have a time zone all of them,
         or none."""
         values = self.values(column)
-        if values.dtype.kind == "M":
-            return values.astype("datetime64[us]").astype(np.int64) / MICROSECONDS_A_DAY, True
         if values.dtype.kind in "iuf":
             return self.numbers(column), False
         first = values[0] if values.size else 0
-        if not isinstance(first, date) and isinstance(self._number(first, truths=False), float):
+        if (
+            values.dtype.kind != "M"
+            and not isinstance(first, date)
+            and isinstance(self._number(first, truths=False), float)
+        ):
             return self.numbers(column), False
-        once, places = self.moments(column)
-        zoned = np.array([moment.tzinfo is not None for moment in once], dtype=bool)[places]
-        if zoned.any():
-            self.refuse(
-                ~zoned,
-                column,
-                "a time without a time zone, where others have one",
-                values,
-                "time_zone",
-            )
-        stamps = [
-            microseconds(moment if moment.tzinfo else moment.replace(tzinfo=UTC)) for moment in once
-        ]
-        return np.array(stamps, dtype=np.int64)[places] / MICROSECONDS_A_DAY, True
+        clock, offset, of = found = self.moments(column)
+        local = found.local
+        if not local.all():
+            says = "a time without a time zone, where others have one"
+            self.refuse(local[of], column, says, values, "time_zone")
+        return (clock - np.where(local, 0, offset))[of] / MICROSECONDS_A_DAY, True
 
-    def moments(self, column: str) -> tuple[list[datetime], Ints]:
+    def moments(self, column: str) -> Moments:
         """Different dates and times, with a time zone or without as they are written, and which of
         them each row has."""
         values = self.values(column)
+        if isinstance(values, Texts) and (apart := values.moments(self.grammar)):
+            return apart
         once, places = distinct(values)
-        if once.dtype.kind == "M":
-            once = once.astype("datetime64[us]").astype(object)
-        meant = [self.grammar.moment(value) for value in once.tolist()]
-        wrong = [one if isinstance(one, Refusal) else None for one in meant]
-        if any(wrong):
-            self.refuse_each(_objects(wrong)[places], column, values)
-        return [one for one in meant if isinstance(one, datetime)], places
+        found = moments_of(once, places, self.grammar)
+        if isinstance(found, Moments):
+            return found
+        self.refuse_each(_objects(found)[places], column, values)
+        raise AssertionError("a refusal refuses")
 
     def plain(self, column: str) -> NDArray[Any]:
         """Numbers where all are numbers, else the values as they are."""
@@ -458,6 +467,8 @@ class Table:
 def missing(values: NDArray[Any]) -> NDArray[np.bool_]:
     """Where a column has no value. What a CSV file writes as NaN is a wrong number, which a frame
     cannot tell."""
+    if isinstance(values, Texts):
+        return values.lacks()
     match values.dtype.kind:
         case "f" | "M":
             lacks = np.isnan(values) if values.dtype.kind == "f" else np.isnat(values)
@@ -472,9 +483,12 @@ def missing(values: NDArray[Any]) -> NDArray[np.bool_]:
 def without_missing(table: Table, names: Mapping[str, Container[str]] | None = None) -> Table:
     """The table in which texts that say that a value is missing are none, unless they are names of
     their column."""
-    columns = {}
+    columns = dict[str, Any]()
     for name, values in table.columns.items():
         named = (names or {}).get(name, ())
+        if isinstance(values, Texts):
+            columns[name] = _without_missing(values, named)
+            continue
         if values.dtype.kind == "O":
             lacks = [
                 isinstance(one, str)
@@ -483,9 +497,34 @@ def without_missing(table: Table, names: Mapping[str, Container[str]] | None = N
                 for one in values.tolist()
             ]
             if any(lacks):
-                values = np.where(np.array(lacks), None, values)  # noqa: PLW2901
+                values = values.copy()  # noqa: PLW2901
+                values[np.array(lacks)] = None
         columns[name] = values
     return replace(table, columns=columns)
+
+
+def _without_missing(texts: Texts, named: Container[str]) -> Texts:
+    import pyarrow as pa  # noqa: PLC0415 - it made the column
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    absent = [one for one in sorted(MISSING) if not (one and one in named)]
+    lacks = pc.is_in(texts.raw, pa.array(absent, texts.raw.type))
+    if pc.any(lacks).as_py():
+        return Texts(pc.if_else(lacks, pa.scalar(None, texts.raw.type), texts.raw))
+    return texts
+
+
+def _texts(column: Any, *, rare: bool = True) -> Texts:
+    """Texts of Arrow as one array, without spaces around them; `rare`: others than mere ones."""
+    import pyarrow as pa  # noqa: PLC0415 - it made the column
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if isinstance(whole, pa.ChunkedArray):  # of more than 2 GiB
+        whole = pa.concat_arrays(whole.cast(pa.large_string()).chunks)
+    # Most files have no such spaces, and these kernels copy nothing.
+    rare = rare or any(pc.any(at(whole, " ")).as_py() for at in (pc.starts_with, pc.ends_with))
+    return Texts(pc.utf8_trim_whitespace(whole) if rare else whole)
 
 
 def is_utf_16(path: Path) -> bool:
@@ -591,6 +630,9 @@ def read_csv(
     not refused."""
     if made := next((made for mark, made in OTHER_FILES.items() if content.startswith(mark)), None):
         raise TableError(f"{name} is {made}")
+    quick = _regular(content, encodings, names, units_row=units_row)
+    if quick is not None:
+        return replace(quick, grammar=replace(grammar, separator=quick.grammar.separator))
     reader, header, separator, before, anything = _records(content, name, encodings, words)
     if not any(header):
         raise TableError(
@@ -625,7 +667,7 @@ def read_csv(
         raise TableError.of(broken)
     if not rows:
         raise TableError(f"{name} has no row below its line of names")
-    columns = {}
+    columns = dict[str, Any]()
     for column, values in zip(header, zip(*rows, strict=True), strict=True):
         named = (names or {}).get(column, ())
         lacks = {
@@ -637,6 +679,84 @@ def read_csv(
         columns[column] = np.array(texts, dtype=object)
     grammar = replace(grammar, separator=separator)
     return Table(columns, np.array(lines, dtype=np.int64), "line", grammar, broken=tuple(broken))
+
+
+def _regular(
+    content: bytes,
+    encodings: Sequence[str | None],
+    names: Mapping[str, Container[str]] | None,
+    *,
+    units_row: bool,
+) -> Table | None:
+    """The same table by pyarrow, of a file that is as regular as programs write them: a row is a
+    line of one width, and a quotation mark stands around a cell or twice in one. None of any other,
+    and where there is no pyarrow: these are read a cell at a time, to say what is wrong."""
+    try:
+        import pyarrow as pa  # noqa: PLC0415 - optional
+        import pyarrow.compute as pc  # noqa: PLC0415
+        from pyarrow import csv as quick  # noqa: PLC0415
+    except ImportError:
+        return None
+    if len(content) < LEAST_QUICK or content.startswith(_UTF_16) or b"\0" in content:
+        return None
+    encoding = next((one for one in encodings if one), UTF_8)
+    if encoding not in (UTF_8, "utf-8", "utf8"):
+        try:
+            content = content.decode(encoding).encode()
+        except (LookupError, UnicodeError):
+            return None
+    begin = len(codecs.BOM_UTF8) if content.startswith(codecs.BOM_UTF8) else 0
+    end = content.find(b"\n", begin)
+    try:
+        line = content[begin : end + 1].decode()
+        before = 1 if (said := _SEP.fullmatch(line)) else 0
+        if said:
+            begin, end = end + 1, content.find(b"\n", end + 1)
+            line = content[begin : end + 1].decode()
+        separator = said[1] if said else _separator(line)
+        (row,) = csv.reader([line], delimiter=separator)
+    except (UnicodeError, csv.Error, ValueError):
+        return None
+    whole = [column.strip() for column in row]
+    header, mark = _without_ends(whole), separator.encode()
+    if line.count('"') % 2 or not any(header) or len(set(header)) < len(header):
+        return None
+    last = len(content.rstrip(mark + b" \t\r\n"))
+    last = content.find(b"\n", last) + 1 or len(content)  # nothing but ends of rows below it
+    odd = rb'[^\r\n"%s]"[^\r\n"%s]' % (re.escape(mark), re.escape(mark))
+    if b'"' in content[end:last] and re.search(odd, content[end:last]):
+        return None
+    body = pa.py_buffer(content).slice(end + 1, max(0, last - end - 1))
+    lines = content.count(b"\n", end + 1, last) + (content[last - 1 : last] != b"\n")
+    titles = [str(place) for place in range(len(whole))]
+    try:
+        found = quick.read_csv(
+            pa.BufferReader(body),
+            quick.ReadOptions(column_names=titles, use_threads=False, block_size=BLOCK_BYTES),
+            quick.ParseOptions(delimiter=separator, newlines_in_values=False),
+            quick.ConvertOptions(column_types=dict.fromkeys(titles, pa.string())),
+        )
+    except (pa.ArrowException, OSError):
+        return None
+    if not found.num_rows or found.num_rows != lines:
+        return None
+    texts = list[Texts]()
+    rare = not content.isascii() or any(bytes([one]) in content for one in _RARE)
+    while found.num_columns:  # the next column takes the room of the last one
+        column, found = found.column(0), found.remove_column(0)
+        texts.append(_texts(column, rare=rare))
+        del column
+    empty = [pc.equal(one.raw, "") for one in texts]
+    beside = empty[len(header) :]
+    if not all(pc.all(one).as_py() for one in beside) or (
+        pc.any(empty[0]).as_py() and pc.any(functools.reduce(pc.and_, empty)).as_py()
+    ):
+        return None
+    places = np.arange(lines, dtype=np.int64) + 2 + before
+    table = Table(dict(zip(header, texts, strict=False)), places, "line", Grammar(separator))
+    if units_row:
+        table = table.ordered(np.arange(1, lines))
+    return without_missing(table, names) if table.rows else None
 
 
 def _other_width(lines: Sequence[tuple[int, int]], width: int, separator: str) -> Issue:
@@ -707,7 +827,7 @@ def from_columns(source: Any) -> Table:
     return Table(columns, np.arange(next(iter(columns.values())).size))
 
 
-def _of_arrow(name: str, column: Any) -> NDArray[Any]:
+def _of_arrow(name: str, column: Any) -> NDArray[Any] | Texts:
     """A column of Arrow. TableError of a type whose values are no cells."""
     import pyarrow as pa  # noqa: PLC0415 - optional
 
@@ -717,6 +837,8 @@ def _of_arrow(name: str, column: Any) -> NDArray[Any]:
             f"column {name[:40]} holds {str(kind)[:40]}: one number, text or time a row is needed, "
             "so let each part have a column of its own"
         )
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return _texts(column.cast(kind) if kind is not column.type else column)
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         column = column.cast(pa.timestamp("us", kind.tz), safe=False)
         stamps = column.cast(pa.int64()).to_numpy()

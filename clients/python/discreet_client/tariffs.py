@@ -189,8 +189,9 @@ def _moments(table: Table, place: ZoneInfo | None) -> list[datetime]:
     if values.dtype.kind == "O":
         texts = [_begin(one) if isinstance(one, str) else one for one in values.tolist()]
         table = replace(table, columns={**table.columns, "time": np.array(texts, dtype=object)})
-    once, of = table.moments("time")
-    moments = [once[one] for one in of.tolist()]
+    found = table.moments("time")
+    once = found.written()
+    moments = [once[one] for one in found.of.tolist()]
     local = np.array([one.tzinfo is None for one in moments])
     if local.any() and place is None:
         table.refuse(

@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet_client.cells import Grammar, Refusal
+from discreet_client.cells import Grammar, Refusal, offsets_in, offsets_of
 from discreet_client.meters import microseconds
 from discreet_client.names import name_of
 from discreet_client.reading import Notes, Reading, check_rules, count, counted, is_figure, word
@@ -428,32 +428,46 @@ def _periods(table: Table, public: Mapping[str, Any], rules: Mapping[str, Any]) 
         word(rules, "every", tuple(EVERY))
     start = _start(rules, table.grammar)
     length = _length(public)
-    moments, of = table.moments("time")
+    clock, offset, of = found = table.moments("time")
+    local = found.local
     if place is None:
-        naive = np.array([moment.tzinfo is None for moment in moments], dtype=bool)[of]
         says = "a time without a time zone: say reader.time_zone, such as Europe/Berlin"
-        table.refuse(naive, "time", says, table.columns["time"], "time_zone", "Europe/Berlin")
+        values = table.columns["time"]
+        table.refuse(local[of], "time", says, values, "time_zone", "Europe/Berlin")
         if start.tzinfo is None:
             raise TableError(
                 "reader.start has no time zone: say reader.time_zone, such as Europe/Berlin"
             )
     if every is None:
-        stamps = np.array([_instant(moment, place) for moment in moments], dtype=np.int64)[of]
+        if local.all() and place is not None:
+            early, late = offsets_in(clock, place)
+            stamps = clock - early
+            stamps[early != late] = SHOWN_TWICE
+            del early, late
+        else:
+            stamps = clock - offset
+            if place is not None:
+                early, late = offsets_in(clock[local], place)
+                stamps[local] = np.where(early == late, clock[local] - early, SHOWN_TWICE)
+        del clock, offset
         says = f"clocks in {place} skip this time or show it twice: write the offset"
-        table.refuse(stamps == SHOWN_TWICE, "time", says, table.columns["time"])
+        table.refuse((stamps == SHOWN_TWICE)[of], "time", says, table.columns["time"])
         begins = _instant(start, place)
         if begins == SHOWN_TWICE:
             raise TableError(
                 f"reader.start: clocks in {place} skip this time or show it twice: write the offset"
             )
-        return (stamps - begins) // length
+        stamps -= begins
+        stamps //= length
+        return np.asarray(stamps[of], dtype=np.int64)
     # By the clock of the place: seven in the morning stays seven in the morning when clocks change.
     zone = place or start.tzinfo
-    clock = [_clock(moment, zone) for moment in moments]
+    assert zone is not None
+    clock = clock.copy()
+    clock[~local] -= offset[~local]
+    clock[~local] += offsets_of(clock[~local], zone)
     begin = _clock(start, zone)
-    since = np.array(
-        [round((moment - begin).total_seconds() * 1e6) for moment in clock], dtype=np.int64
-    )[of]
+    since = (clock - (begin - datetime(1970, 1, 1)) // timedelta(microseconds=1))[of]
     inside, number = since % EVERY[every] < length, since // EVERY[every]
     if every == "weekday":
         if begin.weekday() >= SATURDAY:
