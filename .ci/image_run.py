@@ -7,7 +7,7 @@ of containers/common (Podman, Buildah, CRI-O), less what Docker and containerd k
 CAP_SYS_ADMIN: namespaces and mounts.
 
 1. The walls that a child builds inside, under three profiles, and what of the list in
-   `isolation/attempts.py` it reached.
+   `isolation/sandbox.py` it reached.
 2. The scenario of `deployment_rehearsal.py`: PostgreSQL apart, every service of compose.yaml, a
    job, its certificate, the ledger.
 3. How long an API and a worker take from nothing to ready, each alone.

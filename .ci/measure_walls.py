@@ -17,8 +17,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from discreet.isolation import children
-from discreet.isolation.children import Zygote
-from discreet.isolation.failures import ChildFailed, Limits
+from discreet.isolation.children import ChildFailed, Limits, Zygote
 
 LIMITS = Limits(memory_bytes=8 << 30, cpu_seconds=60, wall_seconds=60.0)
 WALLS = {"all walls": "filter landlock namespaces user", "before": "namespaces user"}

@@ -19,7 +19,7 @@ import numpy as np
 
 from benchmarks.coverage import Case, Floats, all_cases, finished
 from discreet.privacy.noise import Noise
-from discreet.problems.accuracy import LEVEL
+from discreet.problems.results import LEVEL
 
 RELEASES, LEAST_KEPT = 5, 5
 OF: Mapping[str, Callable[[Floats], float]] = {

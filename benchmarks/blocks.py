@@ -26,7 +26,7 @@ from discreet.installation.prepared import embedded
 from discreet.privacy.filters import Cap
 from discreet.privacy.units import Price
 from discreet.settings import Settings
-from discreet.storage import acceptance, chains, ledger, tenants
+from discreet.storage import acceptance, ledger, tenants
 from discreet.storage.acceptance import JobOrder
 from discreet.storage.database import SYSTEM, Database
 from discreet.usecases.budgets import cap_amounts, filter_limits
@@ -80,9 +80,9 @@ async def _measured(settings: Settings) -> list[dict[str, Any]]:
             )
             blocks: dict[str, list[str]] = {}
             for chain in ("acc_s", "acc_d"):
-                await chains.open_chain(connection, chain, **whose)
+                await ledger.open_chain(connection, chain, **whose)
                 blocks[chain] = [
-                    await chains.open_block(connection, chain, reason=f"block {number}", **amounts)
+                    await ledger.open_block(connection, chain, reason=f"block {number}", **amounts)
                     for number in range(MANY)
                 ]
             for number, block in enumerate(blocks["acc_d"], start=1):

@@ -25,11 +25,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.privacy.noise import Noise
-from discreet.problems.accuracy import LEVEL
 from discreet.problems.base import Problem
 from discreet.problems.contents import Content
 from discreet.problems.plans import Plan
-from discreet.problems.results import Output
+from discreet.problems.results import LEVEL, Output
 
 CASES: tuple[str, ...] = (
     "coverage_dr_ensemble",

@@ -35,12 +35,12 @@ from benchmarks.importance_sampling import SQUARES, Patients
 from benchmarks.importance_sampling import public as patients
 from discreet.errors import InvalidInput
 from discreet.privacy.noise import Noise
-from discreet.problems.accuracy import Expected
 from discreet.problems.contents import Profile
 from discreet.problems.inverse import smallest
 from discreet.problems.numbers import Accuracy, Budget, Privacy
 from discreet.problems.off_policy_evaluation.problem import OffPolicyEvaluation
 from discreet.problems.plans import Plan
+from discreet.problems.results import Expected
 
 RELEASES, LEAST_KEPT = 100, 40
 ASKED = {"multi_agent": 10}

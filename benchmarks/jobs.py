@@ -12,10 +12,9 @@ from typing import Any
 from benchmarks.processes import memory_below
 from discreet.installation.prepared import running
 from discreet.privacy.noise import Noise
-from discreet.problems.base import Problem
+from discreet.problems.base import Problem, read_example
 from discreet.problems.datasets import Dataset
 from discreet.problems.numbers import Budget
-from discreet.problems.rehearsal import read_example
 from discreet.problems.routing.problem import Routing
 from discreet.settings import Settings
 from discreet_client.client import Client

@@ -30,7 +30,7 @@ from discreet.ledger.checkpoints import (
     public_bytes,
     sign_checkpoint,
 )
-from discreet.ledger.signer import Signer
+from discreet.ledger.entries import Signer
 from discreet.ledger.tree import TILE, Tree, commitment, leaf_hash, node_hash, tiles_of, width
 from discreet.privacy.events import to_json
 from discreet.privacy.mechanisms.discrete_laplace import DiscreteLaplace

@@ -40,13 +40,14 @@ from discreet.isolation.processes import end
 from discreet.privacy.filters import Cap
 from discreet.problems import KINDS
 from discreet.settings import Settings
-from discreet.storage import secrets, stored_releases
+from discreet.storage import jobs as stored_releases
+from discreet.storage import secrets
 from discreet.storage.database import SYSTEM
 from discreet.storage.identifiers import new_id
 from discreet.storage.migrations import migrate
 from discreet.storage.sealing import STREAM_CHUNK_BYTES
 from discreet.storage.tenants import Principal
-from discreet.usecases import access, cancelling, datasets, jobs
+from discreet.usecases import access, datasets, jobs
 from discreet.usecases.datasets import Registration, SealedContent
 from discreet.usecases.requests import JobRequest
 from discreet.usecases.services import Services, open_services
@@ -207,7 +208,7 @@ async def _release(
         async with services.database.transaction(SYSTEM) as connection:
             release = await stored_releases.find_release(connection, job)
         assert release is not None
-        await cancelling.cancel(services, owner, job)
+        await jobs.cancel(services, owner, job)
     times = [late - early for early, late in zip(before, after, strict=True)]
     return seconds, elsewhere, times, bytes(release["digest"]).hex()
 

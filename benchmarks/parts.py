@@ -32,9 +32,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from discreet.isolation.children import Zygote
-from discreet.isolation.conversations import Output
-from discreet.isolation.failures import Limits
+from discreet.isolation.children import Limits, Output, Zygote
 from discreet.problems import KINDS
 from discreet.problems.numbers import Privacy
 from discreet.storage.sealing import (

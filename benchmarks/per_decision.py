@@ -45,11 +45,11 @@ from scipy.stats import norm
 
 from discreet.solvers.evaluation.importance_sampling import (
     UNIT,
+    WeightedSums,
     per_decision_sums,
     weighted_sums,
 )
 from discreet.solvers.evaluation.temporal_difference import Transitions
-from discreet.solvers.evaluation.weighted_value import WeightedSums
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -39,7 +39,7 @@ from discreet.problems.contents import canonical_bytes
 from discreet.settings import Settings
 from discreet.storage import datasets
 from discreet.storage.database import SYSTEM
-from discreet.storage.digests import content_digest
+from discreet.storage.datasets import content_digest
 from discreet.usecases.services import open_services
 
 MILLIONS, FILES, WHOLE = 10, 16, 10

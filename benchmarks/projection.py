@@ -21,7 +21,7 @@ from scipy import sparse
 
 from benchmarks.assignment import AFFINE
 from discreet.reproduce.networks import sioux_falls
-from discreet.solvers.traffic import unit_flow_descent as descent
+from discreet.solvers.traffic import unit_flow_projection as descent
 from discreet.solvers.traffic.unit_flow_projection import UnitFlows
 
 Floats = NDArray[np.float64]

@@ -17,9 +17,8 @@ from rich.console import Console
 from rich.table import Table
 
 from discreet.reproduce import hale
-from discreet.solvers.saddle.saddle_iteration import run as iterate
-from discreet.solvers.saddle.saddle_kernels import Outputs
-from discreet.solvers.saddle.saddle_point import Schedule, noise_width
+from discreet.solvers.saddle.saddle_point import Outputs, Schedule, noise_width
+from discreet.solvers.saddle.saddle_point import run as iterate
 
 Floats = NDArray[np.float64]
 

@@ -44,8 +44,8 @@ from discreet.isolation.processes import end
 from discreet.ledger.tree import tile_path
 from discreet.problems.routing.problem import Routing
 from discreet.settings import Settings
-from discreet.storage.keys.opening import Keys
-from discreet.storage.secrets_file import SecretsFile
+from discreet.storage.keys.provider import Keys
+from discreet.storage.secrets import SecretsFile
 from discreet.web.responses import Pages
 from discreet_client.client import Client
 
@@ -385,7 +385,7 @@ def repairs(large: Side) -> list[dict[str, Any]]:
     """What every worker asks every few seconds: are there jobs that nobody will come for?"""
     import asyncio
 
-    from discreet.usecases import repairs
+    from discreet.usecases import running as repairs
     from discreet.usecases.services import open_services
 
     async def go() -> float:

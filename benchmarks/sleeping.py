@@ -12,12 +12,11 @@ import json
 import sys
 from typing import Any
 
-from discreet.isolation.conversations import OnProgress, Output
-from discreet.isolation.failures import Limits
+from discreet.isolation.children import Limits, OnProgress, Output
 from discreet.privacy.noise import Noise
 from discreet.problems import KINDS
+from discreet.problems.base import read_example
 from discreet.problems.contents import pack
-from discreet.problems.rehearsal import read_example
 from discreet.settings import Settings
 from discreet.worker import main
 

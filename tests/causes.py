@@ -29,9 +29,8 @@ from fsspec.implementations.memory import MemoryFileSystem
 from discreet.api.app import create_app
 from discreet.installation.postgres import EmbeddedPostgres
 from discreet.isolation import children
-from discreet.isolation.attempts import Level
-from discreet.isolation.children import Zygote
-from discreet.isolation.failures import Limits
+from discreet.isolation.children import Limits, Zygote
+from discreet.isolation.sandbox import Level
 from discreet.settings import Settings
 from discreet.storage import ledger, objects
 from discreet.storage.database import SYSTEM

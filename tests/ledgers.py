@@ -9,8 +9,7 @@ from typing import Any
 import rfc8785
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from discreet.ledger.entries import GENESIS, entry_line, limits
-from discreet.ledger.heads import head_line, sign_head
+from discreet.ledger.entries import GENESIS, entry_line, head_line, limits, sign_head
 from discreet.privacy.events import EVENTS, to_json
 from discreet.privacy.filters import Cap
 from discreet.privacy.mechanisms.discrete_laplace import DiscreteLaplace

@@ -16,7 +16,7 @@ from discreet.isolation.reading import UPLOAD
 from discreet.settings import Settings
 from discreet.storage.sealing import open_stream
 from discreet.usecases import access
-from discreet.usecases.places import fetching
+from discreet.usecases.places import web
 from discreet.usecases.services import open_services
 
 
@@ -52,7 +52,7 @@ def fetched(settings: Settings, text: str) -> tuple[bytes, list[int], str]:
 
     async def go() -> tuple[bytes, list[int], str]:
         async with open_services(settings) as services:
-            upload = await fetching.fetch(services, await access.local_owner(services), text)
+            upload = await web.fetch(services, await access.local_owner(services), text)
             try:
                 sealed = os.pread(upload.file.descriptor, upload.sealed_bytes, 0)
                 return (

@@ -33,7 +33,7 @@ from discreet.settings import Settings
 from discreet.storage import secrets
 from discreet.storage.database import SYSTEM
 from discreet.storage.tenants import Principal
-from discreet.usecases import access, datasets, jobs, published, restoring, running
+from discreet.usecases import access, datasets, jobs, operations, published, running
 from discreet.usecases import ledger as exports
 from discreet.usecases.services import Services, open_services
 from discreet.web.bodies import validate
@@ -134,7 +134,7 @@ async def states(ready: Settings) -> tuple[dict[str, dict[str, Any]], Verified]:
             row["id"]: row
             for row in await jobs.page(services, owner, state=None, after=None, size=50)
         }
-        (verified,) = await restoring.check_ledger(services, [])
+        (verified,) = await operations.check_ledger(services, [])
         return rows, verified
 
 

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from discreet.isolation import settling
+from discreet.isolation import children
 from discreet.isolation.processes import FORKING
 from tests.test_up import clean_environment
 
@@ -153,16 +153,16 @@ print(*(UNASKED & sys.modules.keys()), "without")
 
 def test_a_part_gives_its_pages_back_when_it_has_settled(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[str] = []
-    monkeypatch.setattr(settling, "give_pages_back", lambda: given.append("pages"))
-    monkeypatch.setattr(settling, "SETTLED_SECONDS", 0.0)
+    monkeypatch.setattr(children, "give_pages_back", lambda: given.append("pages"))
+    monkeypatch.setattr(children, "SETTLED_SECONDS", 0.0)
 
     async def part() -> None:
-        async with settling.settling():
+        async with children.settling():
             assert given == []
             await asyncio.sleep(0.01)
             await asyncio.sleep(0.01)
             assert given == ["pages"]
-        async with settling.settling():
+        async with children.settling():
             pass  # it has ended before: nothing is left to run
         await asyncio.sleep(0.01)
         assert given == ["pages"]

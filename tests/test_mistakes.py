@@ -14,7 +14,7 @@ import pytest
 import typer
 
 from discreet import cli
-from discreet.cli.questions import field_of, fields_of
+from discreet.cli.jobs import field_of, fields_of
 from discreet_client import readers
 from discreet_client.errors import ApiError
 from tests import bodies

@@ -20,7 +20,7 @@ from discreet import outbound
 from discreet.ledger.checkpoints import Checkpoint, Verifier
 from discreet.outbound import Asks, OutboundError, Reach
 from discreet.usecases import cosigning
-from discreet.usecases.oidc.provider import Provider, ProviderUnavailable
+from discreet.usecases.oidc.tokens import Provider, ProviderUnavailable
 from discreet.witness.remote import LogUnreadable, RemoteLog
 from tests.api.test_places_web import serve
 

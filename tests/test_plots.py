@@ -18,8 +18,8 @@ from discreet.figures.charts import BLOCKS, TABLE_ROWS, Blocks, Chart, Table
 from discreet.figures.style import LINES, LOADS, ON_DARK, QUIET, SHADES
 from discreet.figures.timelines import MAX_MOMENTS, session_chart, spending_chart
 from discreet.privacy.noise import Noise
+from discreet.problems.base import read_example
 from discreet.problems.charts import result_charts
-from discreet.problems.rehearsal import read_example
 from discreet.problems.results import properties_of
 from discreet.problems.road_networks.network import RoadNetwork
 from discreet.problems.routing import charts as road_map

@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discreet.errors import InvalidInput
-from discreet.intake.json_values import MOST_MEMBERS, Number
-from discreet.intake.strict_json import MAX_DEPTH, PART_BYTES, Parser, loads
+from discreet.intake.strict_json import MAX_DEPTH, MOST_MEMBERS, PART_BYTES, Number, Parser, loads
 from tests.growth import LINEAR, growth
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))

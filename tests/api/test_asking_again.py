@@ -15,8 +15,7 @@ from typer.testing import CliRunner
 from discreet.cli import app
 from discreet.cli.plans import offered
 from discreet.cli.showing_answers import show_answer
-from discreet.ledger.certificate_checks import check, check_followed
-from discreet.ledger.certificates import is_signed
+from discreet.ledger.certificates import check, check_followed, is_signed
 from discreet.problems import KINDS
 from discreet_client.client import ApiError, Client
 from discreet_client.errors import Conflict, InvalidInput, NotFound

@@ -17,8 +17,8 @@ import pytest
 from discreet.installation.postgres import EmbeddedPostgres
 from discreet.isolation.children import Zygote
 from discreet.usecases import running
-from discreet.usecases.cancellations import CANCELLATIONS
-from discreet.usecases.claims import CancelRequested, Claim, LostJob
+from discreet.usecases.jobs import CANCELLATIONS
+from discreet.usecases.running import CancelRequested, Claim, LostJob
 from discreet.usecases.services import Services, open_services
 from discreet.worker.runner import Runner
 from discreet_client.client import ApiError, Client

@@ -32,7 +32,8 @@ from discreet.dashboard.app import install
 from discreet.problems import DATASETS, KINDS
 from discreet.settings import Settings
 from discreet.storage.database import libpq_url
-from discreet.usecases import access, repairs
+from discreet.usecases import access
+from discreet.usecases import running as repairs
 from discreet.usecases.endings import FAILURES
 from discreet.usecases.services import open_services
 from discreet.web import bodies as request_bodies

@@ -15,7 +15,7 @@ import httpx
 import pytest
 from sqlalchemy import text
 
-from discreet.isolation.attempts import Isolation
+from discreet.isolation.sandbox import Isolation
 from discreet.settings import Settings
 from discreet.storage import log, operations
 from discreet.storage.database import SYSTEM, Database

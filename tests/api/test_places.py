@@ -22,11 +22,13 @@ from discreet.errors import PayloadTooLarge
 from discreet.installation.postgres import EmbeddedPostgres
 from discreet.settings import Settings
 from discreet.usecases.places import local, rules
-from discreet.usecases.places.addresses import PlaceRefused, PlaceUnavailable, parse
 from discreet.usecases.places.local import ContentChanged
 from discreet.usecases.places.rules import (
     FolderPlace,
+    PlaceRefused,
     PlacesUnreadable,
+    PlaceUnavailable,
+    parse,
     place_of,
     read_places,
 )

@@ -17,8 +17,8 @@ import pytest
 from discreet.errors import PayloadTooLarge
 from discreet.settings import Settings
 from discreet.usecases.places import buckets
-from discreet.usecases.places.addresses import PlaceRefused, PlaceUnavailable
 from discreet.usecases.places.local import ContentChanged
+from discreet.usecases.places.rules import PlaceRefused, PlaceUnavailable
 from discreet.usecases.uploads import Upload
 from tests.conftest import settings_for
 from tests.places import allowing, fetched

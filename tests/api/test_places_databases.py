@@ -35,15 +35,15 @@ from discreet.storage import audit_log
 from discreet.storage.sealing import open_stream
 from discreet.storage.tenants import Principal
 from discreet.usecases import access, datasets, endings, jobs
-from discreet.usecases.places import databases, fetching, rows, wire
-from discreet.usecases.places.addresses import (
+from discreet.usecases.places import databases, web
+from discreet.usecases.places.reading import TooManyFailedReads
+from discreet.usecases.places.rules import (
+    Located,
     NothingThere,
     PlaceRefused,
     PlaceUnavailable,
     QueryRefused,
 )
-from discreet.usecases.places.reading import TooManyFailedReads
-from discreet.usecases.places.rules import Located
 from discreet.usecases.places.staying import PlaceFails
 from discreet.usecases.rpc_tls import self_signed
 from discreet.usecases.services import Services, open_services
@@ -82,7 +82,7 @@ class Site:
         return replace(self.services, settings=settings)
 
     async def _fetched(self, services: Services, address: str) -> pa.Table:
-        upload = await fetching.fetch(services, self.owner, address)
+        upload = await web.fetch(services, self.owner, address)
         with contextlib.closing(upload):
             sealed = os.pread(upload.file.descriptor, upload.sealed_bytes, 0)
             content = open_stream(upload.key, UPLOAD, upload.sealed_bytes, [sealed])
@@ -149,15 +149,15 @@ def test_what_a_query_finds(site: Site) -> None:
 
 def test_rows_are_written_in_groups(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many there are, so that no more than a group is in memory, nor many small arrays."""
-    monkeypatch.setattr(rows, "GROUP_BYTES", 200_000)
-    monkeypatch.setattr(rows, "PARTS_TOGETHER", 2)
-    add, parts = rows.Rows.add, list[int]()
+    monkeypatch.setattr(databases, "GROUP_BYTES", 200_000)
+    monkeypatch.setattr(databases, "PARTS_TOGETHER", 2)
+    add, parts = databases.Rows.add, list[int]()
 
-    def counted(self: rows.Rows, result: Any) -> None:
+    def counted(self: databases.Rows, result: Any) -> None:
         add(self, result)
         parts.append(len(self._parts))
 
-    monkeypatch.setattr(rows.Rows, "add", counted)
+    monkeypatch.setattr(databases.Rows, "add", counted)
     query = "SELECT x, NULLIF(x % 7, 3) AS y FROM generate_series(1, 60000) AS x"
     table = site.rows(query)
     assert table["y"].to_pylist() == [None if n % 7 == 3 else n % 7 for n in range(1, 60001)]
@@ -181,7 +181,7 @@ def test_a_server_without_encoding(site: Site) -> None:
 
 def test_words_of_a_server_that_are_long(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """An error quotes the value that it is about, which may have a gigabyte: it is not held."""
-    monkeypatch.setattr(wire, "MOST_BYTES", 4 << 20)
+    monkeypatch.setattr(databases, "MOST_BYTES", 4 << 20)
     with pytest.raises(QueryRefused, match="too large to be held"):
         site.rows("SELECT repeat('a', 90000000)::int AS a")
     many = site.rows("SELECT repeat('a', 99) AS a FROM generate_series(1, 20000)")
@@ -205,7 +205,7 @@ def test_what_nobody_waits_for_ends(site: Site, monkeypatch: pytest.MonkeyPatch)
     eventually(lambda: site.meters.run(going_on) == [], "the query ended with its time")
 
     async def given_up(services: Services, address: str) -> None:
-        fetch = asyncio.create_task(fetching.fetch(services, site.owner, address))
+        fetch = asyncio.create_task(web.fetch(services, site.owner, address))
         sleeping = f"{going_on} AND wait_event = 'PgSleep'"
         await asyncio.to_thread(eventually, lambda: site.meters.run(sleeping), "the query runs")
         fetch.cancel()
@@ -539,7 +539,7 @@ def test_certificates_and_networks(
         with pytest.raises(PlaceUnavailable, match="certificate is not valid for this name"):
             site.rows(query, **good)
         # Nobody known has signed it; without TLS or authority only loopback is trusted.
-        monkeypatch.setattr("discreet.usecases.places.wire.ip_address", lambda _: NOT_LOOPBACK)
+        monkeypatch.setattr("discreet.usecases.places.databases.ip_address", lambda _: NOT_LOOPBACK)
         with pytest.raises(PlaceUnavailable, match="certificate is not valid for this name"):
             site.rows(query, host="localhost", port=secured.port)
     with Front(site.meters.sockets) as plain:

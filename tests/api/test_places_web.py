@@ -22,7 +22,7 @@ from discreet import outbound
 from discreet.errors import PayloadTooLarge
 from discreet.settings import Settings
 from discreet.usecases.places import web
-from discreet.usecases.places.addresses import PlaceRefused, PlaceUnavailable
+from discreet.usecases.places.rules import PlaceRefused, PlaceUnavailable
 from discreet.usecases.rpc_tls import self_signed
 from tests.conftest import settings_for
 from tests.places import allowing, fetched, parquet, trips

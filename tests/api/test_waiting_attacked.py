@@ -15,7 +15,7 @@ import pytest
 
 from discreet.installation.postgres import EmbeddedPostgres
 from discreet.ledger.entries import limits
-from discreet.privacy import zcdp
+from discreet.privacy import units
 from discreet.privacy.filters import Cap
 from discreet.privacy.units import Price
 from discreet.storage import ledger, waits
@@ -298,7 +298,7 @@ def test_the_plan_says_what_ends_the_zcdp_filter(team: Team) -> None:
     assert not any("zCDP filter" in one for one in small)
     # What lies beyond already is ended by nobody.
     cap = Cap(10**9, 10**12)
-    most = zcdp.largest_rho(cap.epsilon, cap.delta // 4)
+    most = units.largest_rho(cap.epsilon, cap.delta // 4)
     beyond = AccountBalance(
         "act",
         "data",

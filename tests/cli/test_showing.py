@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from discreet import cli
-from discreet.cli import access_tables, plans, showing, showing_answers
+from discreet.cli import access, plans, showing, showing_answers
 from discreet.errors import DiscreetError
 
 JOB = "job_" + "0123456789abcdefghjkmnpqrs"
@@ -289,7 +289,7 @@ def test_texts_of_others_do_nothing_to_a_terminal(capsys: pytest.CaptureFixture[
     }
     showing.show_jobs([{**job, "name": evil, "headline": evil}])
     key = dict.fromkeys(("created_at", "expires_at", "last_used_at", "revoked_at"))
-    access_tables.show_keys([{"id": "key_1", "principal": evil, "role": "owner", **key}])
+    access.show_keys([{"id": "key_1", "principal": evil, "role": "owner", **key}])
     person = {
         "id": "per_1",
         "role": "owner",
@@ -297,7 +297,7 @@ def test_texts_of_others_do_nothing_to_a_terminal(capsys: pytest.CaptureFixture[
         "removed_at": None,
         "everywhere": False,
     }
-    access_tables.show_people([{**person, **dict.fromkeys(("name", "subject", "tenant"), evil)}])
+    access.show_people([{**person, **dict.fromkeys(("name", "subject", "tenant"), evil)}])
     figures = {name: {"epsilon": 1.0} for name in ("cap", "spent", "reserved", "largest_request")}
     showing.show_budgets(
         [

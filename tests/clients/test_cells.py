@@ -25,7 +25,7 @@ import pytest
 
 from discreet.errors import InvalidInput
 from discreet.isolation import reading
-from discreet.problems.columns import check_names, owner_column, real_column
+from discreet.problems.contents import check_names, owner_column, real_column
 from discreet_client import cells, networks, readers, tables, tntp
 from discreet_client.cells import AS_WRITTEN, Grammar, distinct
 from discreet_client.tables import TableError, read_csv

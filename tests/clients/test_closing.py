@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from discreet.cli import questions
+from discreet.cli import jobs
 from discreet.errors import InvalidInput
-from discreet.problems.routing import left_out
+from discreet.problems.routing import problem as left_out
 from discreet_client.closing import UnknownLink, names_of, streets_of, without
 
 WAYS = [
@@ -102,20 +102,20 @@ def test_of_a_network_without_names_links_are_called_by_their_ends() -> None:
 
 def test_closed_links_are_named_by_their_positions_and_the_network_stays() -> None:
     problem = {"kind": "routing", "network": NETWORK, "select_links": [0, 4, 2]}
-    asked, told = questions.closed(problem, ["High St (back)"])
+    asked, told = jobs.closed(problem, ["High St (back)"])
     assert asked == {**problem, "closed_links": [1]}
-    assert questions.closed(asked, ["Bypass"])[0]["closed_links"] == sorted(
+    assert jobs.closed(asked, ["Bypass"])[0]["closed_links"] == sorted(
         {1, names_of(NETWORK).index("Bypass")}
     )
     assert told.startswith(
         "closed: High St (back); the opposite direction stays open: High St; --close that too"
     )
     assert (
-        questions.closed({**problem, "select_links": [4]}, ["High St"])[1]
+        jobs.closed({**problem, "select_links": [4]}, ["High St"])[1]
         == "closed: High St, High St (back)"
     )
     with pytest.raises(InvalidInput, match="--close is for problems on a network"):
-        questions.closed({"kind": "dr_ensemble"}, ["Bypass"])
+        jobs.closed({"kind": "dr_ensemble"}, ["Bypass"])
 
 
 def test_no_file_of_a_question_has_numbers_that_no_request_carries(tmp_path: Path) -> None:
@@ -123,14 +123,14 @@ def test_no_file_of_a_question_has_numbers_that_no_request_carries(tmp_path: Pat
     for name, text in {**texts, "c.toml": "[problem]\nb = inf\n"}.items():
         (tmp_path / name).write_text(text)
         with pytest.raises(InvalidInput, match="finite number") as told:
-            questions.fields_of(f"@{tmp_path / name}")
+            jobs.fields_of(f"@{tmp_path / name}")
         assert told.value.issues[0].pointer.startswith("/problem/b")
 
 
 def test_one_figure_of_a_field_has_another_value() -> None:
     """With another type all of them begin anew: the figures of one are none of the other's."""
     problem = {"latency": {"type": "bpr", "b": 0.2, "power": 4}, "objective": "system_optimum"}
-    changed = questions.changed
+    changed = jobs.changed
     assert changed(problem, [("latency.b", 0.3)])["latency"] == {
         "type": "bpr",
         "b": 0.3,

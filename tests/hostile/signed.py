@@ -10,8 +10,7 @@ from typing import Any
 
 import psycopg
 
-from discreet.ledger.entries import Broken
-from discreet.ledger.heads import head_line
+from discreet.ledger.entries import Broken, head_line
 from discreet.ledger.verification import verify
 from discreet.storage.database import libpq_url
 from tests import bodies

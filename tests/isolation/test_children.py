@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from discreet.isolation import children
-from discreet.isolation.children import Zygote
-from discreet.isolation.failures import (
+from discreet.isolation.children import (
     ChildFailed,
     CpuLimit,
     Crashed,
@@ -23,11 +22,12 @@ from discreet.isolation.failures import (
     NotStarted,
     Raised,
     WallLimit,
+    Zygote,
     cause,
 )
 from discreet.problems import KINDS
+from discreet.problems.base import read_example
 from discreet.problems.contents import pack
-from discreet.problems.rehearsal import read_example
 from tests.conftest import eventually
 from tests.processes import family
 

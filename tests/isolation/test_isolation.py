@@ -14,13 +14,12 @@ from typing import Any
 
 import pytest
 
-from discreet.isolation.children import Zygote
-from discreet.isolation.failures import ChildFailed, Limits
+from discreet.isolation.children import ChildFailed, Limits, Zygote
 from discreet.isolation.frames import HEADER, frame, lengths
 from discreet.isolation.sandbox import WALLS, Sandbox, Wall
 from discreet.problems import KINDS
+from discreet.problems.base import read_example
 from discreet.problems.contents import pack
-from discreet.problems.rehearsal import read_example
 
 LIMITS = {"memory_bytes": 4 << 30, "cpu_seconds": 60}
 

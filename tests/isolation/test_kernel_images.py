@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from discreet.isolation.children import Zygote
-from discreet.isolation.failures import Limits
+from discreet.isolation.children import Limits, Zygote
 
 LIMITS = Limits(memory_bytes=8 << 30, cpu_seconds=60, wall_seconds=120.0)
 

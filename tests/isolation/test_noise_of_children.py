@@ -18,9 +18,9 @@ from discreet.isolation import solving, summing
 from discreet.isolation.frames import receive
 from discreet.isolation.tasks import Task
 from discreet.problems import KINDS
+from discreet.problems.base import read_example
 from discreet.problems.contents import framed, pack
 from discreet.problems.numbers import Budget
-from discreet.problems.rehearsal import read_example
 
 KEY_BYTES = 16
 FEW_BYTES = 4

@@ -28,9 +28,7 @@ from discreet.isolation.runs import Run
 from discreet.isolation.segments import Segments
 from discreet.isolation.windows import windows
 from discreet.problems import DATASETS
-from discreet.problems.contents import canonical_bytes, pack, unpack
-from discreet.problems.owners import Owners
-from discreet.problems.unit_rows import Checked, UnitRows
+from discreet.problems.contents import Checked, Owners, UnitRows, canonical_bytes, pack, unpack
 
 ROWS, UNIT = 4000, 10
 PLACE = np.arange(ROWS)

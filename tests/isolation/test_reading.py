@@ -14,7 +14,7 @@ import pytest
 from discreet.errors import InvalidInput, PayloadTooLarge
 from discreet.isolation import reading, tables
 from discreet.problems import DATASETS, KINDS
-from discreet.problems.columns import check_names
+from discreet.problems.contents import check_names
 from tests.growth import LINEAR, growth
 
 KIND = DATASETS["routing"]

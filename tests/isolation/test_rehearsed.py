@@ -20,17 +20,16 @@ import pyarrow.csv as pc
 import pyarrow.parquet as pq
 import pytest
 
-from discreet.isolation import children, conversations
-from discreet.isolation.children import Zygote
-from discreet.isolation.failures import ChildFailed, Crashed, Limits, Raised
+from discreet.isolation import children
+from discreet.isolation.children import ChildFailed, Crashed, Limits, Raised, Zygote
 from discreet.isolation.partitions import WHOLE_ROWS
 from discreet.isolation.reading import UPLOAD, target_bytes
 from discreet.isolation.spooled import in_memory
 from discreet.isolation.tasks import READING, SOLVING
 from discreet.problems import DATASETS, KINDS
+from discreet.problems.base import read_example
 from discreet.problems.contents import framed, pack, unpack
 from discreet.problems.federation import FederatedProblem
-from discreet.problems.rehearsal import read_example
 from discreet.storage.sealing import ChunkCipher, SealedWriter, new_data_key, seal_stream
 
 LIMITS = Limits(4 << 30, 300, 300.0, target_bytes(1 << 30))
@@ -62,7 +61,7 @@ class Watch:
         header: dict[str, Any],
         payload: bytes = b"",
         descriptors: tuple[int, ...] = (),
-    ) -> conversations.Output | None:
+    ) -> children.Output | None:
         heard, told = os.pipe()
         end, output = "done", None
         try:

@@ -26,17 +26,14 @@ import numpy as np
 import pytest
 
 from discreet.installation.postgres import EmbeddedPostgres
-from discreet.isolation import children, kernels, sandbox, system_calls, zygote
-from discreet.isolation.attempts import LEVELS, Isolation, Level
-from discreet.isolation.children import Zygote
-from discreet.isolation.failures import Limits, NotIsolated
+from discreet.isolation import children, sandbox, zygote
+from discreet.isolation.children import Limits, NotIsolated, Zygote
 from discreet.isolation.processes import keep_memory_private
-from discreet.isolation.sandbox import WALLS, Sandbox, Wall
-from discreet.isolation.system_calls import ARCHITECTURES
+from discreet.isolation.sandbox import ARCHITECTURES, LEVELS, WALLS, Isolation, Level, Sandbox, Wall
 from discreet.problems import KINDS
+from discreet.problems.base import read_example
 from discreet.problems.contents import pack, unpack
 from discreet.problems.numbers import Budget
-from discreet.problems.rehearsal import read_example
 from tests.isolation import hostile
 from tests.isolation.test_isolation import LIMITS, become, in_confinement
 
@@ -241,14 +238,14 @@ def column() -> int:
 
 def listed(side: int) -> set[int]:
     """Numbers of all system calls that the filter lets pass, perhaps by their arguments."""
-    calls = [*system_calls.ALLOWED.values(), *system_calls.OPEN.values()]
+    calls = [*sandbox.ALLOWED.values(), *sandbox.OPEN.values()]
     calls += [
-        system_calls.CLONE,
-        system_calls.CLONE3,
-        system_calls.TGKILL,
-        system_calls.FCNTL,
-        system_calls.IOCTL,
-        system_calls.PRLIMIT,
+        sandbox.CLONE,
+        sandbox.CLONE3,
+        sandbox.TGKILL,
+        sandbox.FCNTL,
+        sandbox.IOCTL,
+        sandbox.PRLIMIT,
     ]
     return {number for call in calls if (number := call[side]) is not None}
 
@@ -306,32 +303,32 @@ def decide(program: bytes, architecture: int, number: int, *arguments: int) -> i
 @pytest.mark.parametrize(("machine", "files"), [*itertools.product(ARCHITECTURES, [True, False])])
 def test_filters_of_every_architecture(machine: str, files: bool) -> None:
     side, architecture = ARCHITECTURES[machine]
-    program = system_calls.program_of(side, architecture, files=files, pid=77)
+    program = sandbox.program_of(side, architecture, files=files, pid=77)
     allow, refuse, kill = (
-        system_calls.RET_ALLOW,
-        system_calls.RET_ERRNO,
-        system_calls.RET_KILL_PROCESS,
+        sandbox.RET_ALLOW,
+        sandbox.RET_ERRNO,
+        sandbox.RET_KILL_PROCESS,
     )
 
     def ask(number: int, *arguments: int) -> int:
         return decide(program, architecture, number, *arguments)
 
-    for name, call in system_calls.ALLOWED.items():
+    for name, call in sandbox.ALLOWED.items():
         if (number := call[side]) is not None:
             assert ask(number) == allow, name
-    for call in system_calls.OPEN.values():
+    for call in sandbox.OPEN.values():
         if (number := call[side]) is not None:
             assert ask(number) == (allow if files else refuse | errno.EACCES)
-    assert ask(system_calls.CLONE[side], 0x3D0F00) == allow  # a thread
-    assert ask(system_calls.CLONE[side], 0x1200011) == refuse | errno.EPERM  # a process
-    assert ask(system_calls.CLONE3[side], 0x3D0F00) == refuse | errno.ENOSYS
-    assert ask(system_calls.TGKILL[side], 77, 78, 6) == allow
-    assert ask(system_calls.TGKILL[side], 76, 76, 9) == refuse | errno.EPERM
-    assert ask(system_calls.FCNTL[side], 3, 4) == allow
-    assert ask(system_calls.FCNTL[side], 3, 8) == refuse | errno.EPERM
-    assert ask(system_calls.PRLIMIT[side], 0, 7, 0) == allow
-    assert ask(system_calls.PRLIMIT[side], 0, 7, 1) == refuse | errno.EPERM
-    assert ask(system_calls.PRLIMIT[side], 0, 7, 1 << 40) == refuse | errno.EPERM
+    assert ask(sandbox.CLONE[side], 0x3D0F00) == allow  # a thread
+    assert ask(sandbox.CLONE[side], 0x1200011) == refuse | errno.EPERM  # a process
+    assert ask(sandbox.CLONE3[side], 0x3D0F00) == refuse | errno.ENOSYS
+    assert ask(sandbox.TGKILL[side], 77, 78, 6) == allow
+    assert ask(sandbox.TGKILL[side], 76, 76, 9) == refuse | errno.EPERM
+    assert ask(sandbox.FCNTL[side], 3, 4) == allow
+    assert ask(sandbox.FCNTL[side], 3, 8) == refuse | errno.EPERM
+    assert ask(sandbox.PRLIMIT[side], 0, 7, 0) == allow
+    assert ask(sandbox.PRLIMIT[side], 0, 7, 1) == refuse | errno.EPERM
+    assert ask(sandbox.PRLIMIT[side], 0, 7, 1 << 40) == refuse | errno.EPERM
     assert {ask(number) for number in set(range(600)) - listed(side)} == {refuse | errno.EPERM}
     assert decide(program, 0x40000003, 0) == kill  # 32-bit calls have other numbers
 
@@ -405,10 +402,10 @@ def _doubled(values: Any) -> Any:
 @pytest.mark.parametrize("walls", [WALLS, WITHOUT_LANDLOCK])
 def test_what_nobody_rehearsed_is_compiled(walls: tuple[Wall, ...]) -> None:
     def compile_it() -> list[float]:
-        kernels.keep_in_memory()
+        children.keep_in_memory()
         return [float(one) for one in _doubled(np.arange(3, dtype=np.float32))]
 
-    kernels.load_compiler()  # and `_doubled` is not
+    children.load_compiler()  # and `_doubled` is not
     assert in_confinement(compile_it, walls) == [0, 2, 4]
 
 

@@ -14,10 +14,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from discreet.isolation import attempts, sandbox, system_calls, zygote
+from discreet.isolation import sandbox, zygote
 from discreet.isolation.tasks import Step, Task
 
-plain_filter, plain_serve = system_calls.program_of, zygote.serve
+plain_filter, plain_serve = sandbox.program_of, zygote.serve
 
 
 def ending_filter(column: int, architecture: int, *, files: bool, pid: int) -> bytes:
@@ -27,12 +27,12 @@ def ending_filter(column: int, architecture: int, *, files: bool, pid: int) -> b
     def instruction(*parts: int) -> bytes:
         return struct.pack("=HBBI", *parts)
 
-    for call in system_calls.OPEN.values():
+    for call in sandbox.OPEN.values():
         if (number := call[column]) is not None:
-            question = instruction(system_calls.EQUAL, 0, 1, number)
-            allowed = question + instruction(system_calls.RETURN, 0, 0, system_calls.RET_ALLOW)
+            question = instruction(sandbox.EQUAL, 0, 1, number)
+            allowed = question + instruction(sandbox.RETURN, 0, 0, sandbox.RET_ALLOW)
             assert allowed in program
-            ended = question + instruction(system_calls.RETURN, 0, 0, system_calls.RET_KILL_PROCESS)
+            ended = question + instruction(sandbox.RETURN, 0, 0, sandbox.RET_KILL_PROCESS)
             program = program.replace(
                 allowed, ended, 1
             )  # commands of fcntl look the same, and stand later
@@ -79,7 +79,7 @@ def careless(task: Task) -> None:
 
 if __name__ == "__main__":
     sandbox.program_of = ending_filter
-    zygote.measure = lambda walls: attempts.Isolation.of(
+    zygote.measure = lambda walls: sandbox.Isolation.of(
         [], []
     )  # it tries to open files, which would end it here
     zygote.serve = serve

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from discreet.storage import secrets_file
+from discreet.storage import secrets
 from tests.keys.places import CREDENTIALS, Kms, SoftToken, kms, soft_token
 
 
@@ -29,7 +29,7 @@ def aws(kms_server: Kms, monkeypatch: pytest.MonkeyPatch) -> Kms:
     for name, value in CREDENTIALS.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    monkeypatch.setattr(secrets_file, "RETRY_SECONDS", 0.05)
+    monkeypatch.setattr(secrets, "RETRY_SECONDS", 0.05)
     kms_server.mode, kms_server.answer = "open", None
     kms_server.asked.clear()
     kms_server.bodies.clear()

@@ -19,7 +19,7 @@ from discreet.storage import sealing, secrets
 from discreet.storage.keys import aws_kms, token_session
 from discreet.storage.keys import token as token_keys
 from discreet.storage.keys.provider import KeysUnavailable, SecretsError
-from discreet.storage.secrets_file import SecretsFile
+from discreet.storage.secrets import SecretsFile
 from tests.conftest import eventually
 from tests.keys.places import PIN, Kms, SoftToken, new_key
 from tests.keys.test_providers import keys_of

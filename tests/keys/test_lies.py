@@ -18,12 +18,17 @@ import pytest
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from discreet import private_files
-from discreet.storage import sealing, secrets, secrets_document, secrets_file
+from discreet.storage import sealing, secrets
 from discreet.storage.keys import aws_kms, token_session
-from discreet.storage.keys.file import FileKeys
-from discreet.storage.keys.opening import Keys
-from discreet.storage.keys.provider import KeyProvider, KeysUnavailable, Purpose, SecretsError
-from discreet.storage.secrets_file import SecretsFile
+from discreet.storage.keys.provider import (
+    FileKeys,
+    KeyProvider,
+    Keys,
+    KeysUnavailable,
+    Purpose,
+    SecretsError,
+)
+from discreet.storage.secrets import SecretsFile
 from tests.conftest import eventually
 from tests.keys.places import Kms, SoftToken, new_key
 from tests.keys.test_failures import _is_open, a_file
@@ -103,7 +108,7 @@ def test_requests_do_not_wait_for_a_place_that_is_silent(
     file = SecretsFile(path, keys_of(uri))
     before = file.current
     secrets.rotate(path, "jobs", keys_of(uri))
-    monkeypatch.setattr(secrets_file, "LATE_SECONDS", 0.1)
+    monkeypatch.setattr(secrets, "LATE_SECONDS", 0.1)
     aws.mode = "silent"
     assert file.current is before
     with pytest.raises(KeysUnavailable, match="do not open yet"):
@@ -192,9 +197,7 @@ CHANGES: dict[str, Callable[[Path, Keys], object]] = {
     "content": lambda path, keys: secrets.rotate(path, "content", keys),
     "create": secrets.create,
 }
-WATCHED = {
-    module.__file__ for module in (secrets, secrets_document, private_files) if module.__file__
-}
+WATCHED = {module.__file__ for module in (secrets, secrets, private_files) if module.__file__}
 READS = ("read_document", "_opened", "_places")
 """What changes nothing: no death in it is tried."""
 
@@ -243,7 +246,7 @@ def test_a_death_at_any_line_of_a_change_leaves_all_keys(name: str, tmp_path: Pa
         if name == "create":
             path.unlink(missing_ok=True)
         else:
-            secrets_document.write_private(path, first.decode())
+            secrets.write_private(path, first.decode())
         died = dies_at(line, lambda: CHANGES[name](path, both))
         if name == "create":
             if not path.exists():

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from discreet.ledger import certificates
-from discreet.ledger.registry import Publisher, entry
+from discreet.ledger.certificates import Publisher, entry
 from tests.ledgers import EVENT, KEY, PRICE
 
 FIELDS = {

@@ -18,7 +18,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from discreet.ledger import certificates, envelopes, session_heads
-from discreet.ledger.heads import sign_head
+from discreet.ledger.entries import sign_head
 from discreet.ledger.session_heads import Beside, check
 from discreet_client import canonical, dsse
 from discreet_client.agent import AgentError, Identity, Ledger

@@ -28,8 +28,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from benchmarks.log import sparse_tree
 from discreet.cli.files import read_json
 from discreet.errors import InvalidInput
-from discreet.ledger import certificate_checks, certificates, offline
-from discreet.ledger.certificate_checks import Check
+from discreet.ledger import certificates, offline
+from discreet.ledger.certificates import Check
 from discreet.ledger.checkpoints import (
     BadNote,
     Verifier,
@@ -41,8 +41,7 @@ from discreet.ledger.checkpoints import (
     read_joined,
     sign_checkpoint,
 )
-from discreet.ledger.entries import GENESIS, Broken, entry_line
-from discreet.ledger.heads import head_line, sign_head
+from discreet.ledger.entries import GENESIS, Broken, entry_line, head_line, sign_head
 from discreet.ledger.proofs import check_proofs, place_of
 from discreet.ledger.tree import (
     Tree,
@@ -153,9 +152,7 @@ class World:
             job=job,
             result_digest=canonical.digest(result),
             tables={"policy": "ab" * 32},
-            headline_digest=certificate_checks.digest_of_headline(
-                "All trips", canonical.dumps(result)
-            ),
+            headline_digest=certificates.digest_of_headline("All trips", canonical.dumps(result)),
             problem_digest=canonical.digest(problem),
             release_digest="cd" * 32,
         )
@@ -747,7 +744,7 @@ def test_what_it_leaves_open_it_does_not_call_held(worlds: list[World]) -> None:
         if name not in ("signature", "proofs")
     }
     signed = certificates.sign({**body, "events": [event]}, KEY)
-    assert {one.name: one.holds for one in certificate_checks.check(signed)}["price"] is False
+    assert {one.name: one.holds for one in certificates.check(signed)}["price"] is False
     assert {one.name: one.holds for one in stranger.check_certificate(signed)}["price"] is None
 
 

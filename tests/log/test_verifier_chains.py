@@ -16,8 +16,7 @@ import pytest
 import rfc8785
 
 from discreet.ledger import verification
-from discreet.ledger.chain import Chain
-from discreet.ledger.entries import Broken, limits
+from discreet.ledger.entries import Broken, Chain, limits
 from discreet.ledger.verification import verify
 from discreet.privacy.filters import Cap
 from tests.ledgers import Writer

@@ -16,7 +16,7 @@ from discreet.errors import DiscreetError, Forbidden
 from discreet.settings import Settings
 from discreet.usecases.oidc import grants
 from discreet.usecases.oidc.configuration import Configuration, configured
-from discreet.usecases.oidc.provider import (
+from discreet.usecases.oidc.tokens import (
     KEYS_SECONDS,
     Metadata,
     Provider,
@@ -180,7 +180,7 @@ def test_a_provider_that_says_nothing_is_waited_for_once(monkeypatch: pytest.Mon
     """Who waits for an attempt that comes to nothing begins none of their own: twenty requests
     would else wait for twenty silences, one after the other, while the keys that are known still
     count."""
-    where = "discreet.usecases.oidc.provider"
+    where = "discreet.usecases.oidc.tokens"
     monkeypatch.setattr(f"{where}.SECONDS", 0.2)
     monkeypatch.setattr(
         f"{where}.UNKNOWN_SECONDS", 0.1
@@ -226,11 +226,11 @@ def test_keys_outlast_a_provider_that_is_away(
     async def work(provider: Provider) -> tuple[bool, bool]:
         kid = op.control()["kid"]
         found = await provider.key(kid, "RS256")
-        monkeypatch.setattr("discreet.usecases.oidc.provider.KEYS_SECONDS", 0.0)
-        monkeypatch.setattr("discreet.usecases.oidc.provider.UNKNOWN_SECONDS", 0.0)
+        monkeypatch.setattr("discreet.usecases.oidc.tokens.KEYS_SECONDS", 0.0)
+        monkeypatch.setattr("discreet.usecases.oidc.tokens.UNKNOWN_SECONDS", 0.0)
         with op.faulty(jwks=[{"padding": "x" * 300_000}]):
             again = await provider.key(kid, "RS256")
-            monkeypatch.setattr("discreet.usecases.oidc.provider.STALE_SECONDS", 0.0)
+            monkeypatch.setattr("discreet.usecases.oidc.tokens.STALE_SECONDS", 0.0)
             with pytest.raises(ProviderUnavailable):
                 await provider.key(kid, "RS256")
         return found is not None, again is found

@@ -145,7 +145,7 @@ def test_trap_coarse_grids() -> None:
 def test_trap_default_orders_are_a_grid() -> None:
     """The zCDP conversion of small rho on dp_accounting's default orders, which end at 1024, and at
     the best order."""
-    from discreet.privacy.zcdp import epsilon_units_from_rho
+    from discreet.privacy.units import epsilon_units_from_rho
 
     accountant = RdpAccountant()
     accountant.compose(dp_accounting.ZCDpEvent(1e-8))

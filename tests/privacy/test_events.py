@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from discreet.ledger import certificate_checks
+from discreet.ledger import certificates
 from discreet.ledger.verification import verify
 from discreet.privacy import events, mechanisms
 from discreet.privacy.attacks.examples import examples
@@ -95,7 +95,7 @@ def test_a_stored_certificate_and_a_stored_export_hold() -> None:
         ],
     }
     assert canonical.dumps(again).decode() == STORED["certificate"]
-    assert [check.holds for check in certificate_checks.check(again)] == [True, True, True]
+    assert [check.holds for check in certificates.check(again)] == [True, True, True]
     verified = verify(line.encode() for line in STORED["export"])
     assert (verified.accounts, verified.entries) == (1, 4)
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks import capacity
-from discreet.privacy import zcdp
+from discreet.privacy import units as zcdp
 from discreet.privacy.calibration import gaussian
 from discreet.privacy.filters import (
     FILTERS,

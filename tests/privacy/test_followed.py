@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from discreet.ledger.certificate_checks import check_followed
+from discreet.ledger.certificates import check_followed
 
 FOLLOWS = {"follows_from": {"releases": [{"job": "job_first"}]}}
 

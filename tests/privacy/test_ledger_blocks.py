@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from discreet.ledger import blocks, certificate_checks
+from discreet.ledger import blocks, certificates
 from discreet.ledger.blocks import COLUMNS
 from discreet.ledger.entries import Broken, limits
 from discreet.ledger.verification import verify
@@ -179,12 +179,12 @@ def test_a_certificate_says_as_many_blocks_as_were_charged() -> None:
         "price": made.price,
         "source": {"blocks": [{"block": name} for name in "abc"]},
     }
-    assert certificate_checks.check_inclusion(body, entries).holds
+    assert certificates.check_inclusion(body, entries).holds
     written = [{"body": entry, "hash": digest} for entry, digest in entries]
     assert stranger.check_inclusion(body, written)[0].holds
     for names in ("ab", "abcd", ""):
         other = {**body, "source": {"blocks": [{"block": name} for name in names]}}
-        found = certificate_checks.check_inclusion(other, entries)
+        found = certificates.check_inclusion(other, entries)
         assert not found.holds
         assert "the ledger charged 3 blocks" in found.detail
         with pytest.raises(stranger.Bad, match="the ledger charged 3 blocks"):
@@ -192,7 +192,7 @@ def test_a_certificate_says_as_many_blocks_as_were_charged() -> None:
     for said in ({}, {"blocks": [[1, 2]]}, {"blocks": [[2, 4]]}):
         entry = {"account": CHAIN, "seq": 7, "hash": entries[-1][1], **said}
         other = {**body, "ledger_entry": [entry]}
-        assert not certificate_checks.check_inclusion(other, entries).holds
+        assert not certificates.check_inclusion(other, entries).holds
         with pytest.raises(stranger.Bad, match="other blocks than the certificate says"):
             stranger.check_inclusion(other, written)
 

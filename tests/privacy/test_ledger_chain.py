@@ -13,9 +13,8 @@ from typing import Any
 
 import pytest
 
-from discreet.ledger import certificate_checks, certificates, entries, verification
-from discreet.ledger.entries import Broken
-from discreet.ledger.heads import head_line, sign_head
+from discreet.ledger import certificates, entries, verification
+from discreet.ledger.entries import Broken, head_line, sign_head
 from discreet.ledger.verification import verify
 from discreet.privacy import calibration
 from discreet.privacy.events import TooManyEvents, price_of
@@ -388,7 +387,7 @@ def entries_of(job: str) -> list[tuple[dict[str, Any], str]]:
 
 
 def verdict(body: Any, **options: Any) -> dict[str, bool | None]:
-    return {one.name: one.holds for one in certificate_checks.check(body, **options)}
+    return {one.name: one.holds for one in certificates.check(body, **options)}
 
 
 def test_a_true_certificate() -> None:
@@ -396,7 +395,7 @@ def test_a_true_certificate() -> None:
     assert verdict(body, signed_by=certificates.public_key(KEY)) == dict.fromkeys(
         ("signature", "price", "guarantee"), True
     )
-    assert certificate_checks.check_inclusion(body, entries_of("job_1")).holds
+    assert certificates.check_inclusion(body, entries_of("job_1")).holds
 
 
 def test_false_certificates() -> None:
@@ -419,13 +418,13 @@ def test_false_certificates() -> None:
         {**true, "guarantee": None},
         {**true, "price": {}},
     ):
-        assert not all(one.holds for one in certificate_checks.check(body))
+        assert not all(one.holds for one in certificates.check(body))
 
 
 def results(body: Any, **given: Any) -> dict[str, bool | None]:
     return {
         f"{one.name} {one.detail[:8]}": one.holds
-        for one in certificate_checks.check_result(body, **given)
+        for one in certificates.check_result(body, **given)
     }
 
 
@@ -463,14 +462,13 @@ def test_a_certificate_of_an_older_version_still_holds_and_binds_nothing() -> No
     assert verdict(old, signed_by=certificates.public_key(KEY)) == dict.fromkeys(
         ("signature", "price", "guarantee"), True
     )
-    (told,) = certificate_checks.check_result(old, digest=RESULT_DIGEST, job="job_1")
-    assert (told.holds, told.detail) == (None, certificate_checks.UNBOUND)
+    (told,) = certificates.check_result(old, digest=RESULT_DIGEST, job="job_1")
+    assert (told.holds, told.detail) == (None, certificates.UNBOUND)
 
 
 def test_what_is_no_whole_certificate_is_told_what_it_has_not() -> None:
     assert [
-        (one.holds, one.detail)
-        for one in (*certificate_checks.check({}), *certificate_checks.check_result({}))
+        (one.holds, one.detail) for one in (*certificates.check({}), *certificates.check_result({}))
     ] == [
         (
             False,
@@ -483,8 +481,7 @@ def test_what_is_no_whole_certificate_is_told_what_it_has_not() -> None:
     body = certificate()
     del body["signature"]
     assert (
-        certificate_checks.check(body)[0].detail
-        == "this certificate is incomplete: it has no signature"
+        certificates.check(body)[0].detail == "this certificate is incomplete: it has no signature"
     )
 
 
@@ -492,7 +489,7 @@ def test_nothing_is_priced_that_a_stranger_wrote(monkeypatch: pytest.MonkeyPatch
     def never(_: Any) -> Price:
         raise AssertionError("priced")
 
-    monkeypatch.setattr(certificate_checks, "price_of", never)
+    monkeypatch.setattr(certificates, "price_of", never)
     forged = {**certificate(), "assumptions": ["nothing"]}
     assert verdict(forged) == {"signature": False, "price": None}
     assert verdict(certificate(), signed_by=certificates.public_key(OTHER_KEY)) == {
@@ -500,7 +497,7 @@ def test_nothing_is_priced_that_a_stranger_wrote(monkeypatch: pytest.MonkeyPatch
         "price": None,
     }
     with pytest.raises(AssertionError, match="priced"):
-        certificate_checks.check(certificate())
+        certificates.check(certificate())
 
 
 def test_a_job_has_so_many_events_and_no_more() -> None:
@@ -517,9 +514,7 @@ def test_a_job_has_so_many_events_and_no_more() -> None:
         with pytest.raises(TooManyEvents, match=why):
             price_of(events)
         found = next(
-            one
-            for one in certificate_checks.check(certificate(events=events))
-            if one.name == "price"
+            one for one in certificates.check(certificate(events=events)) if one.name == "price"
         )
         assert (found.holds, why in found.detail) == (False, True)
 
@@ -571,10 +566,10 @@ def test_certificates_that_the_ledger_does_not_bear_out() -> None:
         certificate(events=[EVENT, EVENT]),
         {"guarantee": {}},
     ]
-    assert [certificate_checks.check_inclusion(body, entries).holds for body in false] == [
-        False
-    ] * len(false)
-    assert not certificate_checks.check_inclusion(certificate(), []).holds
+    assert [certificates.check_inclusion(body, entries).holds for body in false] == [False] * len(
+        false
+    )
+    assert not certificates.check_inclusion(certificate(), []).holds
 
 
 def words(lines: list[bytes]) -> str:

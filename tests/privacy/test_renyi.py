@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from discreet.privacy import calibration, events, filters, pld, renyi
+from discreet.privacy import calibration, events, filters, pld
 from discreet.privacy.filters import Cap
 from discreet.privacy.mechanism import ComposedEvent, NotCertified
 from discreet.privacy.mechanisms.gaussian import gaussian_delta, gaussian_mu
@@ -63,7 +63,7 @@ def test_randomized_response_against_enumeration(loss: float, count: int, epsilo
     losses, masses = loss * (2.0 * positive - count), binom.pmf(positive, count, truth)
     delta = pld.composed_delta(Response(loss), count, epsilon, 1e-12) * (1 + 1e-6)
     exact = direct_rho(losses, masses, epsilon)
-    assert exact <= renyi.composed_rho(Response(loss), count, epsilon, delta) <= exact * 1.05
+    assert exact <= pld.composed_rho(Response(loss), count, epsilon, delta) <= exact * 1.05
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_one_step_against_its_finely_cut_law(pair: DominatingPair, epsilon: floa
     there = (masses > 1e-30) & (others > 1e-30)
     delta = pld.composed_delta(pair, 1, epsilon, 1e-12) * (1 + 1e-6) + 1e-9
     lower = direct_rho(np.log(masses[there] / others[there]), masses[there], epsilon)
-    assert lower * (1 - 1e-6) <= renyi.composed_rho(pair, 1, epsilon, delta) <= lower * 1.05
+    assert lower * (1 - 1e-6) <= pld.composed_rho(pair, 1, epsilon, delta) <= lower * 1.05
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_gaussians_cost_what_gaussians_cost(epsilon: float, delta: float, count:
 def test_chords_bound_what_lies_between() -> None:
     b = np.geomspace(0.01, 50, 40)
     for k in (lambda x: 0.3 * x * (1 + x), lambda x: np.expm1(x / 7), lambda x: 0.2 * x + 0.001):
-        bound = renyi._largest_on_chords(b, k(b))
+        bound = pld._largest_on_chords(b, k(b))
         for low, high, most in zip(b[:-1], b[1:], bound, strict=True):
             x = np.linspace(low, high, 50)
             assert np.max(k(x) / (x * (1 + x))) <= most * (1 + 1e-12)
@@ -111,7 +111,7 @@ def test_chords_bound_what_lies_between() -> None:
 
 def test_a_curve_becomes_a_pair_that_dominates_it() -> None:
     mu, epsilon = 0.7, 2.0
-    losses, masses = renyi.pair_of_curve(lambda x: gaussian_delta(x, mu), epsilon)
+    losses, masses = pld.pair_of_curve(lambda x: gaussian_delta(x, mu), epsilon)
     infinite = gaussian_delta(epsilon, mu)
     for x in np.linspace(-1.9, 1.99, 57):
         above = float(np.sum(masses * np.maximum(-np.expm1(x - losses), 0.0))) + infinite
@@ -122,9 +122,7 @@ def test_a_curve_becomes_a_pair_that_dominates_it() -> None:
         )
         assert truth * (1 - 1e-9) <= above <= truth + 1e-3
     delta = infinite * (1 + 1e-9)
-    assert renyi.truncated_rho(losses, masses, epsilon, delta) == pytest.approx(
-        mu * mu / 2, rel=0.01
-    )
+    assert pld.truncated_rho(losses, masses, epsilon, delta) == pytest.approx(mu * mu / 2, rel=0.01)
 
 
 STEPS = {"clip": 1.0, "probability": 1e-3, "steps": 20_000}
@@ -258,10 +256,10 @@ def test_what_is_charged_here_is_certified_where_transforms_differ(
         return power(grid, noisy, count, epsilon, longer)
 
     monkeypatch.setattr(pld, "power", otherwise)
-    monkeypatch.setattr(renyi, "power", otherwise)
+    monkeypatch.setattr(pld, "power", otherwise)
     for _ in range(5):
         pld.composed_tail.cache_clear()
-        renyi.composed_rhos.cache_clear()
+        pld.composed_rhos.cache_clear()
         assert event.derive_price().rho == event.charged_rho
 
 
@@ -271,8 +269,8 @@ def test_the_pair_that_is_cut_has_no_more_beyond_than_delta(part: float) -> None
     beyond it."""
     pair, count, epsilon = Response(0.05), 200, 1.5
     delta = part * pld.composed_delta(pair, count, epsilon, 1e-12)
-    made = renyi._Transforms(pair, count, epsilon, delta)
-    losses, masses, cut = renyi._composition(made, pld.QUICK)
+    made = pld._Transforms(pair, count, epsilon, delta)
+    losses, masses, cut = pld._composition(made, pld.QUICK)
     beyond = [
         float(np.sum(masses * np.maximum(-np.expm1(x - losses), 0.0))) for x in (epsilon, cut)
     ]

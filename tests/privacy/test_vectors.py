@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from scipy.optimize import brentq
 
-from discreet.privacy import zcdp
+from discreet.privacy import units as zcdp
 from discreet.privacy.attacks import printed
 from discreet.privacy.calibration import gaussian, one_draw_gaussian, poisson_subsampled_gaussian
 from discreet.privacy.mechanism import OneDrawSampling

@@ -13,9 +13,9 @@ from discreet.errors import InvalidInput
 from discreet.privacy.noise import Noise
 from discreet.problems import DATASETS, KINDS
 from discreet.problems.around import profiled
+from discreet.problems.base import read_example
 from discreet.problems.budgets import budgeted
 from discreet.problems.numbers import Budget, Privacy
-from discreet.problems.rehearsal import read_example
 from discreet.problems.rehearsals import job as rehearsals
 from discreet.problems.rehearsals.job import Earlier, Rehearsal
 

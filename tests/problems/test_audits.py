@@ -12,7 +12,7 @@ from discreet.problems import KINDS
 from discreet.problems.audits import audit_release, half_noise
 from discreet.problems.base import Neighbours
 from discreet.problems.multi_agent.constraints import proven
-from discreet.solvers.saddle.lipschitz import sensitivities
+from discreet.solvers.saddle.convexity import sensitivities
 from discreet.usecases import audits
 from discreet.usecases.audits import run_audits
 

@@ -17,15 +17,15 @@ from pydantic import ValidationError
 from discreet.errors import InvalidInput
 from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT
 from discreet.problems import KINDS, inverse
-from discreet.problems.accuracy import Expected
+from discreet.problems.base import read_example
 from discreet.problems.budgets import budgeted
 from discreet.problems.contents import Profile
-from discreet.problems.dr_ensemble import advice as dr_advice
+from discreet.problems.dr_ensemble import result as dr_advice
 from discreet.problems.numbers import PRESETS, Accuracy, Privacy, auto_delta
 from discreet.problems.off_policy_evaluation import expectation, weighting
 from discreet.problems.plans import Plan
-from discreet.problems.rehearsal import read_example
-from discreet.problems.routing import advice as routing_advice
+from discreet.problems.results import Expected
+from discreet.problems.routing import result as routing_advice
 from discreet.problems.routing.problem import Routing
 
 PRICED = [name for name, kind in KINDS.items() if kind.Dataset is not None]

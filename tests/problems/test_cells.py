@@ -23,7 +23,7 @@ from discreet.problems import KINDS
 from discreet.problems.base import Neighbours
 from discreet.problems.contents import Content
 from discreet.problems.numbers import Budget
-from discreet.problems.off_policy_evaluation import constants
+from discreet.problems.off_policy_evaluation import moments
 from discreet.problems.off_policy_evaluation.dataset import (
     OffPolicyContent,
     OffPolicyDataset,
@@ -247,7 +247,7 @@ def test_no_mean_reward_is_beyond_its_bound() -> None:
             np.full(2, 10.0),
             np.zeros(2, dtype=np.bool_),
         )
-        assert constants.sum_of(far, 1.0).tolist() == [sign * WHOLE]
+        assert moments.sum_of(far, 1.0).tolist() == [sign * WHOLE]
 
 
 def distance(case: Neighbours, left: Content, right: Content) -> float:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discreet.problems import columns
-from discreet.problems.columns import rearranged, record_order, starts_of
+from discreet.problems import contents
+from discreet.problems.contents import rearranged, record_order, starts_of
 
 MASK = (1 << 64) - 1
 SEEDS = 0x243F6A8885A308D3, 0x13198A2E03707344
@@ -56,7 +56,7 @@ def test_records_are_ordered_by_their_hashes_in_64_bits(records: list[list[Any]]
     assert order.tolist() == expected
     assert record_order(start, [narrow[0].astype(np.int64), *narrow[1:]]).tolist() == expected
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(columns, "ROWS_AT_ONCE", 2)
+        patch.setattr(contents, "ROWS_AT_ONCE", 2)
         assert record_order(start, narrow).tolist() == expected
     assert (
         starts_of(start, order).tolist()

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from discreet.errors import InvalidInput
-from discreet.problems.columns import integer_columns, owner_column
+from discreet.problems.contents import integer_columns, owner_column
 
 
 def issues(values: list[float], first: int = 0) -> list[tuple[str, str]]:

@@ -25,11 +25,10 @@ from discreet.isolation.solving import encode
 from discreet.privacy.noise import Noise
 from discreet.privacy.units import Price
 from discreet.problems import reuse
-from discreet.problems.base import ALWAYS, Neighbours, Problem
+from discreet.problems.base import ALWAYS, Neighbours, Problem, read_example, rehearse
 from discreet.problems.contents import Content, canonical_bytes, pack, unpack
 from discreet.problems.federation import FederatedProblem
 from discreet.problems.numbers import Budget
-from discreet.problems.rehearsal import read_example, rehearse
 from discreet.problems.results import Result, ResultFields, properties_of
 from discreet.settings import Settings
 from discreet.usecases.requests import DatasetRequest, JobRequest

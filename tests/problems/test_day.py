@@ -14,10 +14,10 @@ from pydantic import ValidationError
 from discreet.errors import InvalidInput
 from discreet.privacy.noise import Noise
 from discreet.problems.charts import charts_module, draw_result, result_charts
-from discreet.problems.dr_ensemble.advice import expectations
 from discreet.problems.dr_ensemble.dataset import DrEnsembleContent, DrEnsembleDataset
 from discreet.problems.dr_ensemble.problem import DrEnsemble
 from discreet.problems.dr_ensemble.public import DrEnsemblePublic
+from discreet.problems.dr_ensemble.result import expectations
 from discreet.problems.numbers import Budget
 from discreet.problems.plans import Plan
 

@@ -17,12 +17,12 @@ from pydantic import ValidationError
 from discreet.intake.field_issues import FieldError
 from discreet.privacy.noise import Noise
 from discreet.problems.charts import charts_module
-from discreet.problems.dr_ensemble import load_charts
-from discreet.problems.dr_ensemble.advice import expectations
+from discreet.problems.dr_ensemble import charts
 from discreet.problems.dr_ensemble.dataset import DrEnsembleContent, DrEnsembleDataset
 from discreet.problems.dr_ensemble.day import Day
 from discreet.problems.dr_ensemble.problem import DrEnsemble
 from discreet.problems.dr_ensemble.public import DrEnsemblePublic
+from discreet.problems.dr_ensemble.result import expectations
 from discreet.problems.numbers import Budget
 
 Rows = list[list[int]]
@@ -331,7 +331,7 @@ def test_blocks_are_called_by_what_tells_them_apart(day: dict[str, Any], names: 
     }
     called = charts_module("dr_ensemble").row_names({}, result, "block_transitions")
     assert [name.partition(", state 0")[0] for name in called[::2]] == names
-    ticks = load_charts.hours_of({"first_step": day["steps"] - 1}, result, [0, 1])
+    ticks = charts.hours_of({"first_step": day["steps"] - 1}, result, [0, 1])
     if day["steps"] == 36:
         assert ticks == {}
     else:

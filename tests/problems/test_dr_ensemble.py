@@ -16,11 +16,11 @@ from discreet.errors import InvalidInput
 from discreet.privacy.noise import Noise
 from discreet.problems.contents import Content, canonical_bytes
 from discreet.problems.dr_ensemble import estimates
-from discreet.problems.dr_ensemble.advice import ALL_HOURS
 from discreet.problems.dr_ensemble.dataset import DrEnsembleContent, DrEnsembleDataset
 from discreet.problems.dr_ensemble.measurements import state_sequences, tariff_utility
 from discreet.problems.dr_ensemble.problem import DrEnsemble
 from discreet.problems.dr_ensemble.public import DrEnsemblePublic
+from discreet.problems.dr_ensemble.result import ALL_HOURS
 from discreet.problems.numbers import Budget
 from discreet.solvers.control.shrinkage import shrink
 from tests.problems.exact import NoNoise

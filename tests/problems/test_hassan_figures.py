@@ -10,9 +10,9 @@ import pytest
 
 from discreet.errors import InvalidInput
 from discreet.figures.simplexes import Triangle, draw_matrix, draw_simplexes
-from discreet.problems.dr_ensemble.advice import moves, policy_advice
 from discreet.problems.dr_ensemble.control import Control
 from discreet.problems.dr_ensemble.public import DrEnsemblePublic
+from discreet.problems.dr_ensemble.result import moves, policy_advice
 from discreet.reproduce import hassan, hassan_figures, load_ensemble
 from discreet.solvers.control import linearly_solvable_mdp as lsmdp
 

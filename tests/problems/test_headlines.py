@@ -13,10 +13,10 @@ from discreet.cli.showing_answers import _good_for
 from discreet.dashboard.answers import _read
 from discreet.problems import JOBS
 from discreet.problems.answers import LONGEST_STORED, _shortened, headlines_of, stored_headline
+from discreet.problems.base import read_example, rehearse
 from discreet.problems.charts import draw_result
-from discreet.problems.headlines import Headline, figure, good_for
 from discreet.problems.off_policy_evaluation.charts import charts_of
-from discreet.problems.rehearsal import read_example, rehearse
+from discreet.problems.results import Headline, figure, good_for
 
 
 def told(

@@ -17,9 +17,9 @@ from discreet.privacy.noise import Noise
 from discreet.problems.numbers import Budget
 from discreet.problems.off_policy_evaluation import charts
 from discreet.problems.off_policy_evaluation.dataset import OffPolicyContent, OffPolicyDataset
+from discreet.problems.off_policy_evaluation.examples import SYNTHESIS
 from discreet.problems.off_policy_evaluation.problem import OffPolicyEvaluation
 from discreet.problems.off_policy_evaluation.public import OffPolicyPublic
-from discreet.problems.off_policy_evaluation.synthesis import SYNTHESIS
 from discreet.problems.off_policy_evaluation.weighting import largest_weight
 from tests.problems.exact import NoNoise
 

@@ -15,9 +15,9 @@ from discreet.privacy.noise import Noise
 from discreet.problems.charts import draw_result, result_charts
 from discreet.problems.dr_ensemble.clock import hours_of, windows
 from discreet.problems.dr_ensemble.dataset import DrEnsembleContent, DrEnsembleDataset
-from discreet.problems.dr_ensemble.headline import headlines
 from discreet.problems.dr_ensemble.problem import DrEnsemble
 from discreet.problems.dr_ensemble.public import DrEnsemblePublic
+from discreet.problems.dr_ensemble.result import headlines
 from discreet.problems.numbers import Budget
 from discreet.problems.plans import Plan
 

@@ -22,7 +22,7 @@ from discreet.problems.federation import SessionFailed
 from discreet.problems.multi_agent.problem import MultiAgent
 from discreet.problems.numbers import Budget
 from discreet.problems.plans import Plan
-from discreet.usecases.sessions import records, roster_plans, rosters
+from discreet.usecases.sessions import records, rosters
 from discreet_client.agent import multi_agent
 from discreet_client.agent.demands import Demands
 from discreet_client.agent.masked_sums import Signed
@@ -491,7 +491,7 @@ def test_a_roster_is_planned_once_and_every_other_roster_anew(
     job = {"kind": "multi_agent", "problem": session.asked.model_dump(mode="json")}
 
     def plan_of(rows: list[dict[str, Any]], budget: Budget = masked.BUDGET) -> Plan | None:
-        return asyncio.run(roster_plans.plan_of(job, rows, budget))
+        return asyncio.run(rosters.plan_of(job, rows, budget))
 
     assert plan_of(rows) == plan_of([dict(row) for row in rows]) == session.plan
     assert planned == [FEW]

@@ -25,10 +25,9 @@ from discreet.problems.multi_agent.dataset import (
     MultiAgentPublic,
 )
 from discreet.problems.multi_agent.problem import MultiAgent
-from discreet.solvers.saddle import saddle_iteration, saddle_point
-from discreet.solvers.saddle.polytope_kernels import most_turns
+from discreet.solvers.saddle import saddle_point
 from discreet.solvers.saddle.saddle_point import cloud_outputs, noise_width
-from discreet.solvers.saddle.set_kernels import project_sets, sets_of
+from discreet.solvers.saddle.set_kernels import most_turns, project_sets, sets_of
 from discreet_client.agent import multi_agent
 from discreet_client.expressions import parse
 from discreet_client.federation.identity import Identity
@@ -264,7 +263,7 @@ def test_without_noise_it_finds_the_saddle_point_of_the_polytope() -> None:
     )
     quiet = saddle_point.noised_outputs(form, 0.0, 0.0)
     schedule = saddle_point.Schedule(0.3, 0.02, 0.3, 0.29)
-    path = saddle_iteration.run(form, quiet, schedule, 300_000, states=content["initial"])
+    path = saddle_point.run(form, quiet, schedule, 300_000, states=content["initial"])
     ev, fan = cp.Variable(3), cp.Variable()
     rows = [
         ev[0] + fan <= 3,

@@ -26,8 +26,8 @@ from discreet.problems.multi_agent.dataset import (
 from discreet.problems.multi_agent.problem import MultiAgent
 from discreet.problems.numbers import Budget
 from discreet.solvers.errors import InvalidArgument
-from discreet.solvers.saddle import saddle_iteration, saddle_point
-from discreet.solvers.saddle.many_agents import MOST_ENTRIES
+from discreet.solvers.saddle import saddle_point
+from discreet.solvers.saddle.convexity import MOST_ENTRIES
 from discreet.solvers.saddle.moves import Moves
 from discreet.solvers.saddle.noise_split import joint_distance, sparse_split, split
 from discreet.solvers.saddle.saddle_point import cloud_outputs, noise_width
@@ -238,7 +238,7 @@ def test_without_noise_it_finds_the_saddle_point_of_the_sets() -> None:
     form, _ = asked.solver_form(plan, objectives)
     quiet = saddle_point.noised_outputs(form, 0.0, 0.0)
     schedule = saddle_point.Schedule(0.3, 0.02, 0.3, 0.29)
-    path = saddle_iteration.run(form, quiet, schedule, 400_000, states=content["initial"])
+    path = saddle_point.run(form, quiet, schedule, 400_000, states=content["initial"])
     x = cp.Variable(6)
     objective = (
         (x[0] - 3) ** 2

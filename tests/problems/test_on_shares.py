@@ -15,8 +15,8 @@ from discreet.errors import InvalidInput
 from discreet.privacy.noise import Noise
 from discreet.problems.charts import charts_module
 from discreet.problems.coupled_qp import shares_answers, shares_session
-from discreet.problems.coupled_qp.headline import headlines
 from discreet.problems.coupled_qp.problem import CoupledQp
+from discreet.problems.coupled_qp.result import headlines
 from discreet.problems.coupled_qp.shares_session import SharesSession
 from discreet.problems.federation import Member, SessionFailed, is_session
 from discreet_client.federation.identity import Identity

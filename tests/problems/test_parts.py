@@ -23,11 +23,10 @@ from discreet.problems.base import Problem
 from discreet.problems.contents import Content, Released, framed, pack
 from discreet.problems.numbers import Privacy
 from discreet.problems.off_policy_evaluation.weighting import LEAST_CAP, largest_weight
-from discreet.problems.parts import StoredContent, add, share_of
+from discreet.problems.parts import StoredContent, SumsAfterNumber, add, share_of
 from discreet.problems.plans import Plan
 from discreet.problems.routing.counts_plan import counts_plan
 from discreet.problems.routing.request import RoutingRequest
-from discreet.problems.summed import SumsAfterNumber
 
 PEOPLE = 60
 

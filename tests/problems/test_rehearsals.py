@@ -14,14 +14,12 @@ from discreet.figures.style import ON_DARK
 from discreet.privacy.units import EPSILON_UNIT, Price
 from discreet.problems import DATASETS, KINDS
 from discreet.problems.answers import headlines_of
+from discreet.problems.base import read_example
 from discreet.problems.budgets import budgeted
 from discreet.problems.contents import canonical_bytes
 from discreet.problems.numbers import Budget, Privacy
-from discreet.problems.rehearsal import read_example
 from discreet.problems.rehearsals import job as rehearsals
-from discreet.problems.rehearsals.charts import charts_of
-from discreet.problems.rehearsals.farthest import row_names
-from discreet.problems.rehearsals.job import Rehearsal
+from discreet.problems.rehearsals.job import Rehearsal, charts_of, row_names
 
 NOTHING = Budget(epsilon=0, delta=0)
 

@@ -11,15 +11,14 @@ import pytest
 from pydantic import ValidationError
 
 from discreet.errors import InvalidInput
-from discreet.privacy import calibration, zcdp
+from discreet.privacy import calibration, units
 from discreet.privacy.filters import Cap, admits
 from discreet.privacy.mechanisms.gaussian import gaussian_delta
 from discreet.privacy.units import EPSILON_UNIT, RHO_UNIT, Price
 from discreet.problems import KINDS
-from discreet.problems.base import RHO_TOLERANCE, Problem
+from discreet.problems.base import RHO_TOLERANCE, Problem, read_example
 from discreet.problems.numbers import Budget, Privacy
 from discreet.problems.plans import Plan
-from discreet.problems.rehearsal import read_example
 from discreet.problems.routing.public import RoutingPublic
 
 DELTA = Decimal("1e-6")
@@ -41,7 +40,7 @@ def test_a_plan_keeps_its_rho_and_hardly_less(name: str, rho: str) -> None:
     assert gaussian_delta(epsilon, math.sqrt(2 * float(rho))) == pytest.approx(
         1e-6, rel=0.05 if epsilon < 1 else 2
     )
-    assert plan.total.epsilon <= zcdp.epsilon_units_from_rho(budget.rho, budget.delta)
+    assert plan.total.epsilon <= units.epsilon_units_from_rho(budget.rho, budget.delta)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +76,7 @@ def test_many_jobs_of_one_rho_have_less_noise_than_of_the_epsilon_that_costs_as_
     problem = problem.model_copy(update={"max_trips_per_person": 500})
     public = RoutingPublic(unit="person", zones=2, periods=30, period_minutes=60)
     cap = Cap(EPSILON_UNIT, 10**12)
-    rho = zcdp.largest_rho(cap.epsilon, cap.delta // 4) // 100
+    rho = units.largest_rho(cap.epsilon, cap.delta // 4) // 100
     gaussian = problem.plan_within(public, Budget(epsilon=0, delta=10**9, rho=rho))
     laplace = problem.plan(public, Budget(epsilon=math.isqrt(2 * rho), delta=10**9))
     assert gaussian.noise[0].standard_deviation == pytest.approx(24_018, rel=1e-3)

@@ -23,8 +23,7 @@ from discreet.problems.plans import Plan
 from discreet.problems.road_networks.network import RoadNetwork
 from discreet.problems.routing.counts import clip, shorten
 from discreet.problems.routing.dataset import RoutingContent, RoutingDataset
-from discreet.problems.routing.descended import descended
-from discreet.problems.routing.problem import Routing
+from discreet.problems.routing.problem import Routing, descended
 from discreet.problems.routing.public import RoutingPublic
 from discreet.solvers.traffic.traffic_assignment import assign, link_flows_of, total_travel_time
 from tests import bodies

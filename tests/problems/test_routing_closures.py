@@ -14,7 +14,7 @@ from discreet.privacy.noise import Noise
 from discreet.problems.answers import headlines_of, stored_headline
 from discreet.problems.numbers import Privacy
 from discreet.problems.road_networks.network import AffineLatency, BprLatency, RoadNetwork
-from discreet.problems.routing import closures, laws
+from discreet.problems.routing import closures, result
 from discreet.problems.routing.problem import Routing
 from discreet.problems.routing.public import RoutingPublic
 from discreet_client import flows
@@ -171,8 +171,8 @@ def test_the_law_is_said_as_it_holds(links: Any, latency: Any, says: str) -> Non
         for place, one in enumerate(NAMED["links"])
     ]
     roads = RoadNetwork.model_validate({**NAMED, "links": own})
-    assert says in laws.sentence(roads, latency)
-    stated = laws.stated({"links": own})
+    assert says in result.sentence(roads, latency)
+    stated = result.stated({"links": own})
     assert stated == ("b" in links)
     assert Routing.asks({"network": {"links": own}}) == (
         ("objective",) if stated else ("objective", "latency")

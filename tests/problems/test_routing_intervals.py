@@ -17,18 +17,18 @@ from discreet.errors import InvalidInput
 from discreet.privacy import calibration
 from discreet.privacy.noise import Noise
 from discreet.problems import results
-from discreet.problems.accuracy import LEVEL
 from discreet.problems.answers import headlines_of
 from discreet.problems.numbers import Budget, Privacy
+from discreet.problems.results import LEVEL
 from discreet.problems.road_networks.network import AffineLatency, RoadNetwork
-from discreet.problems.routing import advice, intervals
-from discreet.problems.routing.advice import roads_of
+from discreet.problems.routing import result
 from discreet.problems.routing.around import roads_around
 from discreet.problems.routing.charts import charts_of, draw
 from discreet.problems.routing.counts import demand_of
 from discreet.problems.routing.dataset import RoutingContent, RoutingDataset
 from discreet.problems.routing.problem import Routing
 from discreet.problems.routing.public import RoutingPublic
+from discreet.problems.routing.result import roads_of
 from discreet_client import flows
 from tests import bodies
 
@@ -117,7 +117,7 @@ def test_no_interval_is_nothing_and_small_counts_are_held(epsilon: float) -> Non
         demand = demand_of(public, noisy)
         reach = event.reach(LEVEL) / 10
         least = np.where(apart, 0.1, 0.0)
-        lower, upper = intervals._around(noisy / 10, np.where(apart, reach, 0.0), demand, least)
+        lower, upper = result._around(noisy / 10, np.where(apart, reach, 0.0), demand, least)
         assert (upper[apart] >= max(reach, 0.1) - 1e-12).all()
         inside = (lower <= trips / 10 + 1e-12) & (trips / 10 <= upper + 1e-12)
         held += [float(inside[apart & (trips == count)].mean()) for count in range(5)]
@@ -173,7 +173,7 @@ def test_without_intervals_the_result_is_what_it_was_and_nothing_is_derived(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked = solved(TRIPS)
-    monkeypatch.setattr(intervals, "derivative", None)
+    monkeypatch.setattr(result, "derivative", None)
     assert solved(TRIPS, uncertainty=False) == {
         name: one for name, one in asked.items() if name != "uncertainty"
     }
@@ -231,7 +231,7 @@ def test_of_a_large_network_only_what_takes_no_large_matrix(
     monkeypatch: pytest.MonkeyPatch, objective: str
 ) -> None:
     small = solved(TRIPS, objective=objective)["uncertainty"]["values"]
-    monkeypatch.setattr(intervals, "MAX_LINKS", 11)
+    monkeypatch.setattr(result, "MAX_LINKS", 11)
     large = solved(TRIPS, objective=objective)["uncertainty"]["values"]
     expected = {"demand", "total_travel_time"} if objective == "system_optimum" else {"demand"}
     assert large.keys() == expected < small.keys() | {"none"}
@@ -303,8 +303,8 @@ def test_what_is_expected_of_an_even_demand_is_what_it_gets(
     latency: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("FAR", "LESS_FAR"):
-        monkeypatch.setattr(advice, name, 0.0)
-    monkeypatch.setattr(advice, "roads_of", roads_of.__wrapped__)
+        monkeypatch.setattr(result, name, 0.0)
+    monkeypatch.setattr(result, "roads_of", roads_of.__wrapped__)
     city = chosen("Sioux Falls, table", 0.1).problem.network
     asked = Routing.model_validate(
         {"kind": "routing", "dataset": "dst_x", "network": city, "latency": latency}
@@ -465,7 +465,7 @@ def test_paths_of_the_expectation_are_those_of_the_solver(monkeypatch: pytest.Mo
     assert found.norm == pytest.approx(np.linalg.norm(list(costs.values())))
     assert found.most == pytest.approx(7)
     assert found.pairs == 2  # out of node 3, and into node 2
-    monkeypatch.setattr("discreet.problems.routing.advice.MOST_WORK", 3 * (5 + 3) - 1)
+    monkeypatch.setattr("discreet.problems.routing.result.MOST_WORK", 3 * (5 + 3) - 1)
     assert (
         roads_of.__wrapped__(network, AffineLatency(type="affine"), "system_optimum", 3, 0) is None
     )

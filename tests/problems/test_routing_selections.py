@@ -19,7 +19,8 @@ from discreet.privacy.noise import Noise
 from discreet.problems import results
 from discreet.problems.charts import result_charts
 from discreet.problems.numbers import Budget
-from discreet.problems.routing import intervals, selections
+from discreet.problems.routing import result as intervals
+from discreet.problems.routing import selections
 from discreet.problems.routing.problem import Routing
 from discreet.problems.routing.public import RoutingPublic
 from discreet.reproduce.networks import sioux_falls

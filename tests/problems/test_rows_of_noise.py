@@ -10,8 +10,7 @@ import pytest
 from scipy.stats import binom
 
 from discreet.privacy.noise import Noise
-from discreet.problems.accuracy import LEVEL
-from discreet.problems.dr_ensemble import intervals
+from discreet.problems.dr_ensemble import result as intervals
 from discreet.problems.dr_ensemble.dataset import DrEnsembleContent, DrEnsembleDataset
 from discreet.problems.dr_ensemble.estimates import (
     estimated,
@@ -22,7 +21,8 @@ from discreet.problems.dr_ensemble.estimates import (
 from discreet.problems.dr_ensemble.problem import DrEnsemble
 from discreet.problems.dr_ensemble.public import DrEnsemblePublic
 from discreet.problems.numbers import Budget
-from discreet.solvers.estimation.share_ends import share_ends
+from discreet.problems.results import LEVEL
+from discreet.solvers.estimation.count_posterior import share_ends
 from discreet_client.intervals import plain
 
 STATES, STEPS, LOADS = 4, 41, 1000

@@ -20,9 +20,15 @@ from discreet.problems.contents import Content, pack
 from discreet.problems.numbers import Privacy
 from discreet.problems.off_policy_evaluation.problem import OffPolicyEvaluation
 from discreet.problems.off_policy_evaluation.public import OffPolicyPublic
-from discreet.problems.parts import JoinedContent, StoredContent
+from discreet.problems.parts import (
+    FILLED,
+    WINDOW_BYTES,
+    JoinedContent,
+    Passing,
+    Records,
+    StoredContent,
+)
 from discreet.problems.plans import Plan
-from discreet.problems.sampled import FILLED, WINDOW_BYTES, Passing, Records
 from discreet.solvers.evaluation import gradient_temporal_difference as gtd
 from discreet.solvers.evaluation.drawn_records import stretches
 from discreet.solvers.evaluation.temporal_difference import Ints, Transitions

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks.signals import TRUTHS, judged, simulated
-from discreet.problems.dr_ensemble.headline import NO_CONTROL, headlines
+from discreet.problems.dr_ensemble.result import NO_CONTROL, headlines
 from discreet.solvers.control import linearly_solvable_mdp as lsmdp
 
 

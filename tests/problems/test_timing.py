@@ -25,7 +25,7 @@ from discreet.problems.plans import (
     OPENING_BYTES,
     Resources,
 )
-from discreet.worker.padding import padded_seconds
+from discreet.worker.runner import padded_seconds
 
 BUDGET = Budget(epsilon=1000, delta=10**6)  # (1e-6, 1e-12)
 LARGE = Budget(epsilon=10**9, delta=10**13)

@@ -15,8 +15,7 @@ import psycopg
 from discreet.installation import postgres
 from discreet.installation.binaries import Binaries
 from discreet.installation.database_roles import DATABASE, SUPERUSER
-from discreet.installation.postgres import EmbeddedPostgres
-from discreet.installation.postgres_settings import ENVIRONMENT
+from discreet.installation.postgres import ENVIRONMENT, EmbeddedPostgres
 from discreet.installation.temporary_folder import PORT
 from discreet.private_files import sync_folder
 from tests.conftest import eventually

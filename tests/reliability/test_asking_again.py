@@ -20,23 +20,22 @@ from discreet.installation.local import _DATASET
 from discreet.installation.postgres import EmbeddedPostgres
 from discreet.problems import KINDS
 from discreet.settings import Settings
-from discreet.storage import stored_releases
+from discreet.storage import jobs as stored_releases
 from discreet.storage.database import SYSTEM
 from discreet.storage.ledger import of_job
 from discreet.storage.tenants import Principal
 from discreet.usecases import (
     asking,
-    cancelling,
     datasets,
     endings,
     erasure,
     jobs,
+    operations,
     published,
-    restoring,
     rotation,
     running,
 )
-from discreet.usecases.claims import CancelRequested
+from discreet.usecases.running import CancelRequested
 from discreet.usecases.services import Services
 from discreet.web.bodies import validate
 from discreet.web.uploads import whole_registration
@@ -316,11 +315,11 @@ def test_it_is_cancelled_until_it_is_published(settings: Settings) -> None:
     async def go(services: Services, owner: Principal, dataset: str, job: str) -> None:
         await publish(services, job)
         waiting, taken = [await submit(services, owner, dataset, **question(job)) for _ in range(2)]
-        _, found = await cancelling.cancel(services, owner, waiting)
+        _, found = await jobs.cancel(services, owner, waiting)
         assert (found.cancel, found.charge) == ("done", "none")
         held = await running.claim(services, taken)
         assert held is not None
-        _, found = await cancelling.cancel(services, owner, taken)
+        _, found = await jobs.cancel(services, owner, taken)
         assert (found.cancel, found.charge) == ("requested", "none")
         with pytest.raises(CancelRequested):
             await running.publish(services, held, b"{}", {})
@@ -342,7 +341,7 @@ def test_a_backup_loses_no_question(settings: Settings) -> None:
             await submit(services, owner, dataset, **question(job)),
             await submit(services, owner, dataset),
         )
-        assert await restoring.end_unfinished(services) == 1
+        assert await operations.end_unfinished(services) == 1
         assert (await jobs.find(services, owner, fresh))["error_code"] == "restored"
         held = await running.claim(services, asked)
         assert held is not None

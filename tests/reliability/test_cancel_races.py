@@ -14,9 +14,9 @@ from discreet.settings import Settings
 from discreet.storage import ledger
 from discreet.storage.database import SYSTEM
 from discreet.storage.tenants import Principal
-from discreet.usecases import cancelling, jobs, running
-from discreet.usecases.cancellations import Cancellation
-from discreet.usecases.claims import CancelRequested
+from discreet.usecases import jobs, running
+from discreet.usecases.jobs import Cancellation
+from discreet.usecases.running import CancelRequested
 from discreet.usecases.services import Services
 from tests.reliability.test_forged_rows import attack, submit
 from tests.reliability.test_swapped_results import RESULT, change
@@ -73,7 +73,7 @@ async def race(
         for _ in range(2):
             await asyncio.sleep(draws.random() * 0.06)
             with contextlib.suppress(jobs.Conflict):
-                said.append((await cancelling.cancel(services, owner, job))[1])
+                said.append((await jobs.cancel(services, owner, job))[1])
 
     monkeypatch.setattr(faults, "point", point)
     await asyncio.gather(work(services, job), cancel(), return_exceptions=True)

@@ -26,10 +26,10 @@ from prometheus_client import REGISTRY
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from discreet.installation.postgres import EmbeddedPostgres
-from discreet.isolation.children import Zygote
-from discreet.isolation.failures import NotStarted
+from discreet.isolation.children import NotStarted, Zygote
 from discreet.settings import Settings
-from discreet.storage import impatience, ledger, objects
+from discreet.storage import database as impatience
+from discreet.storage import ledger, objects
 from discreet.storage.database import SYSTEM, trouble
 from discreet.storage.objects import Objects, StorageTrouble
 from discreet.storage.schema import revisions

@@ -24,7 +24,7 @@ from discreet.settings import Settings
 from discreet.storage import acceptance, jobs, tenants
 from discreet.storage.database import SYSTEM, Database
 from discreet.storage.queue import LONG_QUEUE, QUEUE, enqueue
-from discreet.worker.places import PlacedJobs
+from discreet.worker.runner import PlacedJobs
 
 HEAVY = 1500
 TENANTS = ("heavy", "steady", "seldom", "late")

@@ -17,7 +17,7 @@ from discreet.errors import Conflict, Unavailable
 from discreet.installation.local import _DATASET
 from discreet.settings import Settings
 from discreet.storage import datasets as rows
-from discreet.storage import sealing, secrets, stored_releases
+from discreet.storage import jobs, sealing, secrets
 from discreet.storage import sessions as session_rows
 from discreet.storage import webhooks as webhook_rows
 from discreet.storage.database import SYSTEM, libpq_url
@@ -124,10 +124,10 @@ def test_nothing_is_left_under_a_key_that_was_retired(
                 )
             assert opened("webhooks", "sealed_secret", hook["id"]).decode() == hook["secret"]
 
-            with retiring_before(stored_releases, "store_release", path, monkeypatch):
+            with retiring_before(jobs, "store_release", path, monkeypatch):
                 await running.keep_release(services, held, b"released")
             async with services.database.transaction(SYSTEM) as connection:
-                row = await stored_releases.find_release(connection, job)
+                row = await jobs.find_release(connection, job)
             assert row is not None
             assert row["content_key_id"] == services.secrets.content_key_id
             assert releases.unseal(services.secrets, row, held.terms) == b"released"
@@ -149,7 +149,7 @@ def test_nothing_is_left_under_a_key_that_was_retired(
                 == (5).to_bytes(8, "big") + b"stateall"
             )
 
-            with retiring_before(stored_releases, "store_release", path, monkeypatch):
+            with retiring_before(jobs, "store_release", path, monkeypatch):
                 await rounds.keep_last(services, session, released=b"the end", **round_)
             assert opened("sessions", "sealed", f"session/{job}") == bytes(8) + b"all"
             assert opened("releases", "sealed", f"release/{job}") == b"the end"

@@ -31,27 +31,18 @@ from discreet.settings import Settings
 from discreet.storage import jobs, ledger, results, sources
 from discreet.storage.database import SYSTEM
 from discreet.storage.tenants import Principal
-from discreet.usecases import (
-    cancelling,
-    datasets,
-    helping,
-    repairs,
-    running,
-    shares,
-    spooling,
-)
+from discreet.usecases import datasets, running, shares, spooling
+from discreet.usecases import jobs as cancelling
 from discreet.usecases import jobs as job_uses
+from discreet.usecases import shares as helping
 from discreet.usecases import sources as source_uses
-from discreet.usecases.claims import LostJob
 from discreet.usecases.requests import SourceRequest
+from discreet.usecases.running import LostJob
 from discreet.usecases.services import Services
 from discreet.usecases.uploads import SealedFile
 from discreet.web.bodies import validate
 from discreet.worker import releasing
-from discreet.worker.helping import Helper
-from discreet.worker.padding import Step
-from discreet.worker.places import PlacedJobs
-from discreet.worker.runner import Runner
+from discreet.worker.runner import Helper, PlacedJobs, Runner, Step
 from tests import bodies, causes
 from tests.causes import CHARGED, FULL, NOTHING, RELEASED, Came, ended, inside
 from tests.conftest import DEADLINE_SECONDS, eventually, settings_for
@@ -723,7 +714,7 @@ def test_a_helper_that_dies_or_is_called_away_costs_nothing(
                 assert ending.result() == {"here": 4, "elsewhere": shares.SHARES - 4}
         assert await outcome(services, owner, job) == ("succeeded", list(CHARGED))
         assert [row[0] for row in stored_shares(settings)] == [3], "the stopped one has had it"
-        await repairs.repair(services)
+        await running.repair(services)
         assert stored_shares(settings) == []
 
     with_children(settings, work)
@@ -829,11 +820,11 @@ def test_no_share_outlives_its_attempt(
             await offer.open()
             assert await idle_worker(services, zygote).help() == shares.SHARES
             over = "UPDATE jobs SET lease_until = now() - interval '1 second' WHERE id = %s"
-            assert await repairs.repair(services) == 0
+            assert await running.repair(services) == 0
             assert len(stored_shares(settings)) == shares.SHARES
             assert causes.as_owner(settings, over, (job,)) == 1
             if swept:
-                await repairs.repair(services)
+                await running.repair(services)
                 assert stored_shares(settings) == []
         await Runner(services, zygote).run(job)
         assert await ended(services, owner, job) == Came.told("solver_failed", FULL, CHARGED)
@@ -854,7 +845,7 @@ def test_what_may_be_too_large_for_one_child(
     a plan that would hold it is refused; without room for these bounds its job waits, uncharged."""
     whole = 4096
     monkeypatch.setattr(spooling, "PART_BYTES", 2000)
-    monkeypatch.setattr("discreet.problems.sampled.WINDOW_BYTES", 1000)
+    monkeypatch.setattr("discreet.problems.parts.WINDOW_BYTES", 1000)
     monkeypatch.setattr(Settings, "whole_bytes", whole)
     full = list[int]()
 
@@ -906,7 +897,7 @@ def test_what_may_be_too_large_for_one_child(
         await planned(services, owner, evaluation(walked, method="moments"))
         with pytest.raises(InvalidInput, match="bytes would be in memory at once, of at most 4096"):
             await planned(services, owner, evaluation(walked, method="minibatch"))
-        monkeypatch.setattr("discreet.problems.sampled.MOST_PASSING", 1e9)
+        monkeypatch.setattr("discreet.problems.parts.MOST_PASSING", 1e9)
         await planned(services, owner, evaluation(walked, method="minibatch"))
         of_one_step = evaluation(walked, method="minibatch", steps=2, sampling=0.9)
         with pytest.raises(InvalidInput, match="bytes would be in memory at once, of at most 4096"):

@@ -22,8 +22,7 @@ import structlog
 
 from discreet.installation.postgres import EmbeddedPostgres
 from discreet.isolation import children
-from discreet.isolation.children import Zygote
-from discreet.isolation.failures import NotStarted
+from discreet.isolation.children import NotStarted, Zygote
 from discreet.observability import faults
 from discreet.settings import Settings
 from discreet.storage.queue import LONG_QUEUE
@@ -39,9 +38,8 @@ from discreet.usecases import (
 )
 from discreet.usecases.places import local, staying
 from discreet.usecases.services import Services
-from discreet.worker import padding, runner
-from discreet.worker.padding import Step
-from discreet.worker.runner import Runner
+from discreet.worker import runner
+from discreet.worker.runner import Runner, Step
 from discreet_client.contents import rows_of
 from tests import bodies, causes
 from tests.api import test_places_web as web
@@ -564,14 +562,14 @@ def test_blocks_that_stay(at: Callable[[Work], None], monkeypatch: pytest.Monkey
         return staying.planned_seconds(opening_seconds, contents)
 
     monkeypatch.setattr(runner, "planned_seconds", noted)
-    between, asked = padding.Between.__call__, list[float]()
+    between, asked = runner.Between.__call__, list[float]()
 
-    async def waiting(self: padding.Between) -> None:
+    async def waiting(self: runner.Between) -> None:
         ends = self._started + self._share
         await between(self)
         asked.append(self._started - ends)
 
-    monkeypatch.setattr(padding.Between, "__call__", waiting)
+    monkeypatch.setattr(runner.Between, "__call__", waiting)
 
     async def work(site: Site) -> None:
         source = {

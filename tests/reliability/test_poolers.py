@@ -20,9 +20,8 @@ from discreet.errors import Unavailable
 from discreet.installation.postgres import EmbeddedPostgres
 from discreet.settings import Settings
 from discreet.storage import queue
-from discreet.storage.database import Database
+from discreet.storage.database import Database, WrongPooler
 from discreet.storage.migrations import migrate
-from discreet.storage.poolers import WrongPooler
 from discreet.usecases.services import open_services
 from discreet.worker import main as worker
 from tests import bodies, postgres_fixture

@@ -17,7 +17,8 @@ from discreet.errors import Gone, ResultAltered
 from discreet.observability import faults
 from discreet.settings import Settings
 from discreet.storage import jobs as job_rows
-from discreet.storage import results, sessions, stored_releases
+from discreet.storage import jobs as stored_releases
+from discreet.storage import results, sessions
 from discreet.storage.database import SYSTEM
 from discreet.storage.tenants import Principal
 from discreet.usecases import asking, erasure, jobs, ledger, published

@@ -207,7 +207,8 @@ def fill_up(settings: Settings, server: object) -> dict[str, object]:
     from discreet.installation.postgres import EmbeddedPostgres
     from discreet.observability.monitoring import run_checks
     from discreet.storage.database import trouble
-    from discreet.usecases import access, restoring
+    from discreet.usecases import access
+    from discreet.usecases import operations as restoring
     from discreet.usecases.metrics import checks
     from discreet.usecases.services import open_services
     from tests import bodies

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from discreet.rpc import seats
-from discreet.rpc.seats import ROUNDS_REMEMBERED, Seat
+from discreet.rpc import attendance
+from discreet.rpc.attendance import ROUNDS_REMEMBERED, Seat
 
 
 class Reader:
@@ -36,7 +36,7 @@ def test_who_does_not_read_a_message_in_time_is_closed(
     monkeypatch: pytest.MonkeyPatch, reads: int
 ) -> None:
     """However many it has read before, and not sooner because of them."""
-    monkeypatch.setattr(seats, "WRITE_SECONDS", 0.05)
+    monkeypatch.setattr(attendance, "WRITE_SECONDS", 0.05)
 
     async def work() -> None:
         agent, reader = seat(), Reader(reads)
@@ -54,21 +54,21 @@ def test_who_does_not_read_a_message_in_time_is_closed(
         assert agent.closing is not None
         assert agent.closing.code == "not_reading"
         assert reader.left == 0
-        assert loop.time() - reader.stalled >= seats.WRITE_SECONDS
+        assert loop.time() - reader.stalled >= attendance.WRITE_SECONDS
         await asking
 
     asyncio.run(work())
 
 
 def test_who_has_read_all_may_wait_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(seats, "WRITE_SECONDS", 0.01)
+    monkeypatch.setattr(attendance, "WRITE_SECONDS", 0.01)
 
     async def work() -> None:
         agent, reader = seat(), Reader(2)
         writing = asyncio.create_task(agent.write(reader))
         agent.send("round", b"")
         await reader.read.wait()
-        await asyncio.sleep(10 * seats.WRITE_SECONDS)
+        await asyncio.sleep(10 * attendance.WRITE_SECONDS)
         assert agent.closing is None
         agent.send("end", b"")
         await writing

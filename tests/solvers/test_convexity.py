@@ -21,7 +21,11 @@ from scipy.stats import norm
 from discreet.solvers.saddle.convexity import (
     NoSlaterPoint,
     NotConvex,
+    NotLipschitz,
+    jacobian_norm_bound,
+    norm_bound,
     prove_convex,
+    sensitivities,
     slater_point,
     tightened_box,
     to_cvxpy,
@@ -29,12 +33,6 @@ from discreet.solvers.saddle.convexity import (
 )
 from discreet.solvers.saddle.expression_programs import compiled, evaluate
 from discreet.solvers.saddle.intervals import Box, Interval, Work, bounds, value_bounds
-from discreet.solvers.saddle.lipschitz import (
-    NotLipschitz,
-    jacobian_norm_bound,
-    norm_bound,
-    sensitivities,
-)
 from discreet.solvers.saddle.noise_split import equal_split, joint_distance, split
 from discreet.solvers.saddle.suprema import supremum
 from discreet_client.expressions import Expression, derivative, parse

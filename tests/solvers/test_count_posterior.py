@@ -7,13 +7,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from discreet.solvers.estimation import count_posterior, posterior_cells
+from discreet.solvers.estimation import count_posterior
 from discreet.solvers.estimation.count_posterior import (
+    GUIDES,
     CountPosterior,
     GroupedPosterior,
+    Kind,
+    _searched,
 )
 from discreet.solvers.estimation.known_sums import Known
-from discreet.solvers.estimation.posterior_cells import GUIDES, Kind, _searched
 
 
 def draw_counts(
@@ -42,7 +44,7 @@ def enumerated(noisy: list[int], scale: float, kind: Kind) -> np.ndarray:
     low, high = np.log([scale / 16, 2 * max(noisy)])
     edges = np.maximum(np.arange(61) - 0.5, 0)
     spikes = [likelihood * (counts == 0)]
-    for mean, shape in posterior_cells.FAINT[1:]:
+    for mean, shape in count_posterior.FAINT[1:]:
         spikes.append(
             likelihood * np.diff(stats.gamma(shape, scale=mean * scale / shape).cdf(edges))
         )
@@ -227,7 +229,7 @@ def test_sums_over_places_are_those_of_each_place(kind: Kind, lattice: float) ->
     """Products of matrices, of values near 0, far from it and in between, against one place after
     the other."""
     values = np.array([-3.0, 0.0, 2.0, 15.0, 40.0, 900.0])
-    cells = posterior_cells.Cells.of(values, kind, lattice)
+    cells = count_posterior.Cells.of(values, kind, lattice)
     means = np.array([0.1, 3.0, 200.0])
     for shape in (0.15, 1.0, 12.0):
         each = cells.filled(means, shape)

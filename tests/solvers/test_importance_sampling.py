@@ -15,11 +15,11 @@ from discreet.solvers.evaluation.importance_sampling import (
     ENTRIES,
     SQUARE_UNIT,
     UNIT,
+    WeightedSums,
     per_decision_sums,
     weighted_sums,
 )
 from discreet.solvers.evaluation.temporal_difference import Transitions
-from discreet.solvers.evaluation.weighted_value import WeightedSums
 
 ODD = st.sampled_from([0.0, 5e-324, 1e300, math.inf, math.nan, -1.0])
 RATIO = st.one_of(st.floats(0, 4), ODD)

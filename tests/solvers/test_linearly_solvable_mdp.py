@@ -17,7 +17,7 @@ from scipy.integrate import quad
 from scipy.special import betaincc
 
 from discreet.reproduce import hassan, load_ensemble
-from discreet.solvers.control import desirability
+from discreet.solvers.control import linearly_solvable_mdp
 from discreet.solvers.control import linearly_solvable_mdp as lsmdp
 from discreet.solvers.control.control_policies import Support, TabulatedPolicy
 
@@ -134,7 +134,7 @@ def test_agrees_with_a_plain_recursion(scale: float, density: float) -> None:
 
 
 @pytest.mark.parametrize("weights", ["taylor", "digamma"])
-def test_weights_agree_with_a_plain_recursion(weights: desirability.Weights) -> None:
+def test_weights_agree_with_a_plain_recursion(weights: linearly_solvable_mdp.Weights) -> None:
     rng = np.random.default_rng(8)
     P, U, k = random_transitions(rng, 8, 0.6), rng.normal(0, 5, (6, 8)), 50
     with mpmath.workdps(40):
@@ -238,13 +238,13 @@ def test_rows_that_hardly_reach_the_best_states_are_right() -> None:
 
 @pytest.mark.parametrize("weights", ["exact", "taylor", "digamma"])
 def test_sparse_and_dense_sums_agree(
-    weights: desirability.Weights, monkeypatch: pytest.MonkeyPatch
+    weights: linearly_solvable_mdp.Weights, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = np.random.default_rng(11)
     P, U = random_transitions(rng, 30, 0.3), rng.normal(0, 400, (12, 30))
     found = []
     for threshold in (0.0, 2.0):
-        monkeypatch.setattr(desirability, "SPARSE", threshold)
+        monkeypatch.setattr(linearly_solvable_mdp, "SPARSE", threshold)
         found.append(lsmdp.solve(P, U, 1.0, weights=weights, concentration=20.0))
     np.testing.assert_allclose(found[0].log_desirability, found[1].log_desirability, rtol=1e-12)
     np.testing.assert_allclose(found[0].transitions, found[1].transitions, atol=1e-11)
@@ -257,7 +257,7 @@ def test_many_are_solved_as_each_alone(
 ) -> None:
     """Utilities to one matrix, matrices of different support to one utility, and pairs; dense and
     sparse sums."""
-    monkeypatch.setattr(desirability, "SPARSE", threshold)
+    monkeypatch.setattr(linearly_solvable_mdp, "SPARSE", threshold)
     rng = np.random.default_rng(12)
     P = np.stack([random_transitions(rng, 25, density) for _ in range(3)])
     U = rng.normal(0, 500, (3, 6, 25))
@@ -340,7 +340,7 @@ def test_digamma_weights_are_the_mean_logarithm() -> None:
     rng = np.random.default_rng(14)
     row, k = np.array([0.1, 0.25, 0.65]), 50
     logs = np.log(rng.dirichlet(k * row, 200_000))
-    found = desirability.log_weights(np.tile(row, (3, 1)), "digamma", k)[0]
+    found = linearly_solvable_mdp.log_weights(np.tile(row, (3, 1)), "digamma", k)[0]
     assert (np.abs(logs.mean(axis=0) - found) < 5 * logs.std(axis=0) / np.sqrt(len(logs))).all()
 
 
@@ -350,7 +350,7 @@ def test_taylor_weights_expand_the_digamma_ones(k: float) -> None:
     P = random_transitions(np.random.default_rng(15), 5) * 0.5 + 0.1
     P /= P.sum(axis=1, keepdims=True)
     exact, taylor, mean = (
-        desirability.log_weights(P, name, k) for name in ("exact", "taylor", "digamma")
+        linearly_solvable_mdp.log_weights(P, name, k) for name in ("exact", "taylor", "digamma")
     )
     assert (taylor < exact).all()
     assert (mean < exact).all()
@@ -360,7 +360,7 @@ def test_taylor_weights_expand_the_digamma_ones(k: float) -> None:
 def test_no_weight_off_the_support() -> None:
     P = np.array([[1.0, 0.0], [0.25, 0.75]])
     for name in ("exact", "taylor", "digamma"):
-        logs = desirability.log_weights(P, name, 10.0)
+        logs = linearly_solvable_mdp.log_weights(P, name, 10.0)
         assert logs[0, 1] == -np.inf
         assert np.isfinite(logs[P > 0]).all()
         assert logs[0, 0] == 0

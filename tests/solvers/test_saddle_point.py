@@ -15,21 +15,24 @@ from numpy.typing import NDArray
 from scipy.stats import kstest, norm
 
 from discreet.reproduce import hale, hale_example
-from discreet.solvers.saddle.convexity import to_cvxpy, variables
+from discreet.solvers.saddle.convexity import sensitivities, to_cvxpy, variables
 from discreet.solvers.saddle.intervals import Box
-from discreet.solvers.saddle.lipschitz import sensitivities
 from discreet.solvers.saddle.noise_split import equal_split, joint_distance
 from discreet.solvers.saddle.normal_noise import key_of, standard_normal
-from discreet.solvers.saddle.saddle_iteration import STEPS_AT_ONCE, Iterate, advance, run, thinned
-from discreet.solvers.saddle.saddle_kernels import Outputs
 from discreet.solvers.saddle.saddle_point import (
+    STEPS_AT_ONCE,
+    Iterate,
+    Outputs,
     SaddleProblem,
     Schedule,
+    advance,
     cloud_outputs,
     cloud_step,
     noise_width,
     noised_outputs,
+    run,
     saddle_problem,
+    thinned,
 )
 from discreet_client.expressions import Expression, parse
 from discreet_client.updates import agent_step

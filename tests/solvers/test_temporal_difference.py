@@ -14,6 +14,8 @@ from discreet.privacy import calibration
 from discreet.privacy.noise import Noise
 from discreet.reproduce import simulators
 from discreet.solvers.evaluation.least_squares_temporal_difference import (
+    cells_of,
+    histograms,
     lstd,
     moments_of,
     solve_moments,
@@ -21,6 +23,7 @@ from discreet.solvers.evaluation.least_squares_temporal_difference import (
     stacked_grid,
     stacked_size,
     stacked_steps,
+    tabular_moments,
     unstacked,
     wis_lstd,
 )
@@ -34,7 +37,6 @@ from discreet.solvers.evaluation.temporal_difference import (
     policy_value,
 )
 from discreet.solvers.evaluation.value_features import Features, Fourier, Identity, Tabular
-from discreet.solvers.evaluation.visit_counts import cells_of, histograms, tabular_moments
 
 Floats = NDArray[np.float64]
 UNIT = 1 << 24

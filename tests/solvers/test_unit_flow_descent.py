@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discreet.solvers.traffic import unit_flow_descent as descent
+from discreet.solvers.traffic import unit_flow_projection as descent
 from discreet.solvers.traffic.traffic_assignment import Latency, Network
 from discreet.solvers.traffic.unit_flow_projection import UnitFlows
 

@@ -9,7 +9,11 @@ import numpy as np
 import pytest
 
 from discreet.solvers.evaluation import least_squares_temporal_difference as lstd
-from discreet.solvers.evaluation.noised_solution import error_of_solution
+from discreet.solvers.evaluation.least_squares_temporal_difference import (
+    cells_of,
+    error_of_solution,
+    tabular_moments,
+)
 from discreet.solvers.evaluation.value_draws import (
     SHARES,
     WIDTHS,
@@ -18,7 +22,6 @@ from discreet.solvers.evaluation.value_draws import (
     draw_values,
     mean_rewards,
 )
-from discreet.solvers.evaluation.visit_counts import cells_of, tabular_moments
 
 
 @pytest.mark.parametrize("public", [False, True])

@@ -9,16 +9,17 @@ import numpy as np
 import pytest
 from scipy.special import ndtri
 
-from discreet.solvers.evaluation.value_draws import OwnRows, draw_values
-from discreet.solvers.evaluation.value_ends import (
+from discreet.solvers.evaluation.least_squares_temporal_difference import cells_of
+from discreet.solvers.evaluation.value_draws import (
     HIDDEN,
     Kind,
     NoisyCounts,
+    OwnRows,
+    draw_values,
     gains,
     noise_of,
     range_of,
 )
-from discreet.solvers.evaluation.visit_counts import cells_of
 
 CELLS = cells_of(3)
 

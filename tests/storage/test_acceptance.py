@@ -33,7 +33,7 @@ from discreet.storage import (
 )
 from discreet.storage.acceptance import JobOrder, Submission
 from discreet.storage.database import SYSTEM, Database, libpq_url
-from discreet.storage.secrets_file import SecretsFile
+from discreet.storage.secrets import SecretsFile
 from discreet.usecases.budgets import cap_amounts, filter_limits
 from tests.conftest import DEADLINE_SECONDS
 

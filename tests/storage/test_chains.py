@@ -13,17 +13,16 @@ from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
 from discreet.installation.postgres import EmbeddedPostgres
-from discreet.ledger.chain import Chain
-from discreet.ledger.entries import Broken, entry_line
+from discreet.ledger.entries import Broken, Chain, entry_line
 from discreet.ledger.verification import verify
 from discreet.privacy.events import EVENTS, to_json
 from discreet.privacy.filters import Cap
 from discreet.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from discreet.privacy.units import Price
 from discreet.settings import Settings
-from discreet.storage import chains, ledger, tenants
-from discreet.storage.block_names import named_together
+from discreet.storage import ledger, tenants
 from discreet.storage.database import Database
+from discreet.storage.ledger import named_together
 from discreet.storage.tenants import Principal
 from discreet.usecases import ledger as exports
 from discreet.usecases.budgets import cap_amounts, filter_limits
@@ -43,9 +42,9 @@ async def opened(database: Database, cap: Cap = CAP, many: int = BLOCKS) -> None
         await tenants.add_tenant(connection, "ten_1", "one")
         await tenants.add_tenant(connection, "ten_2", "two")
     async with database.transaction("ten_1") as connection:
-        await chains.open_chain(connection, CHAIN, tenant_id="ten_1", unit="request")
+        await ledger.open_chain(connection, CHAIN, tenant_id="ten_1", unit="request")
         for number in range(1, many + 1):
-            name = await chains.open_block(
+            name = await ledger.open_block(
                 connection,
                 CHAIN,
                 cap=cap_amounts(cap),
@@ -127,7 +126,7 @@ async def verified(database: Database) -> Chain:
     for row in await entries(database):
         chain.follow(entry_line(row["body"], bytes(row["hash"]), bytes(row["previous_hash"])))
     async with database.transaction("ten_1") as connection:
-        kept = await chains.sums(connection, CHAIN)
+        kept = await ledger.sums(connection, CHAIN)
     assert kept == {
         number: (
             {name: str(units) for name, units in block.totals.items()},
@@ -157,7 +156,7 @@ def test_three_entries_a_job_however_many_blocks(settings: Settings) -> None:
         some = [*ALL[4:20], ALL[29]]
         assert all(one.admitted for one in await reserve(database, "job_1", some[::-1]))
         async with database.transaction("ten_1") as connection:
-            assert await chains.charged_accounts(connection, "job_1") == sorted(some)
+            assert await ledger.charged_accounts(connection, "job_1") == sorted(some)
         await touch(database, "job_1")
         await touch(database, "job_1")
         settled = await settle(database, "job_1")
@@ -253,7 +252,7 @@ def test_no_other_tenant_and_no_other_way(settings: Settings) -> None:
             await reserve(database, "job_1", ALL, tenant="ten_2")
         async with database.transaction("ten_2") as connection:
             assert await ledger.balances(connection, ALL) == {}
-            assert await chains.sums(connection, CHAIN) == {}
+            assert await ledger.sums(connection, CHAIN) == {}
         values = {"cap": cap_amounts(CAP), "filters": filter_limits(CAP), "actor": "x"}
         for name, scope in ((f"{CHAIN}.31", "data"), ("acc_2", "source")):
             with pytest.raises(DBAPIError, match="are opened otherwise"):
@@ -272,7 +271,7 @@ def test_no_other_tenant_and_no_other_way(settings: Settings) -> None:
                 await grant(database, account, CAP)
         with pytest.raises(DBAPIError):
             async with database.transaction("ten_2") as connection:
-                await chains.open_block(connection, CHAIN, reason="b", **values)
+                await ledger.open_block(connection, CHAIN, reason="b", **values)
 
     run(settings, steps)
 
@@ -332,7 +331,7 @@ def test_blocks_that_stand_at_the_same_share_their_sums(settings: Settings) -> N
 
     async def one_more(database: Database) -> None:
         async with database.transaction("ten_1") as connection:
-            await chains.open_block(
+            await ledger.open_block(
                 connection,
                 CHAIN,
                 cap=cap_amounts(CAP),
@@ -475,7 +474,7 @@ def test_pages_stand_where_a_plain_model_does(settings: Settings, seed: int) -> 
                 case "open":
                     n, cap = len(caps) + 1, some_cap(2, 3)
                     async with database.transaction("ten_1") as connection:
-                        await chains.open_block(
+                        await ledger.open_block(
                             connection,
                             CHAIN,
                             cap=cap_amounts(cap),

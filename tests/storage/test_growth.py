@@ -22,7 +22,7 @@ from discreet.privacy.filters import Cap
 from discreet.settings import Settings
 from discreet.storage import audit_log, jobs, ledger_entries, metrics, operations
 from discreet.storage.database import SYSTEM, Database, raw
-from discreet.usecases import access, history, verification
+from discreet.usecases import access, budgets, verification
 from discreet.usecases.budgets import cap_amounts, filter_limits
 from discreet.usecases.services import open_services
 from tests.ledgers import EVENT, PRICE
@@ -314,13 +314,13 @@ def test_what_was_before_is_one_sum(much: tuple[Settings, str, datetime]) -> Non
     """Of an account with more entries than are drawn the newest are, and all add up."""
     settings, _, _ = much
 
-    async def go() -> history.Spending:
+    async def go() -> budgets.Spending:
         async with open_services(settings) as services:
             owner = await access.local_owner(services)
-            return await history.history(services, owner, "acc_much")
+            return await budgets.history(services, owner, "acc_much")
 
     spent = asyncio.run(go())
-    assert len(spent.lately) == history.HISTORY_ENTRIES
+    assert len(spent.lately) == budgets.HISTORY_ENTRIES
     assert spent.lately[-1][1] == 3 * JOBS + 1
     lately = sum(one[5] for one in spent.lately if one[4] == "reserve")
     assert spent.earlier[0] > 0

@@ -17,18 +17,13 @@ from discreet.settings import Settings
 from discreet.storage import (
     acceptance,
     audit_log,
-    chains,
     datasets,
+    jobs,
     ledger,
     log,
-    log_tables,  # noqa: F401 - declared there
-    logins,
-    operation_tables,  # noqa: F401 - declared there
-    public_objects,
+    objects,
     results,
-    session_tables,  # noqa: F401 - declared there
     sources,
-    stored_releases,
     tenants,
     waits,
     webhooks,
@@ -115,11 +110,11 @@ async def fill(database: Database) -> None:
                 "content": b"{}",
                 "created_by": "p",
             }
-            await public_objects.add(connection, tenant_id=name, id="net_one", **content)
+            await objects.add(connection, tenant_id=name, id="net_one", **content)
         assert (await submit(database, name, f"dst_{name}", f"acc_{name}")).outcome == "accepted"
         async with database.transaction(name) as connection:
             await connection.execute(text(ASKED.format(name=name)))
-            await stored_releases.store_release(connection, f"job_{name}", 1, "k", b"sealed")
+            await jobs.store_release(connection, f"job_{name}", 1, "k", b"sealed")
             await results.publish(connection, f"job_{name}", b"{}", {}, {"table": b"parquet"})
             await add_session(connection, name)
             await webhooks.add(
@@ -132,7 +127,7 @@ async def fill(database: Database) -> None:
                 sealed_secret=b"sealed",
             )
             await webhooks.announce(connection, name, "job.finished", "job", {})
-            for add in (logins.add_session, logins.add_link):
+            for add in (tenants.add_session, tenants.add_link):
                 await add(
                     connection,
                     mac=name.encode(),
@@ -145,8 +140,8 @@ async def fill(database: Database) -> None:
             )
             await connection.execute(person)
             await sources.add(connection, **SOURCE, id=f"src_{name}", tenant_id=name)
-            await chains.open_chain(connection, f"acc_of_{name}", tenant_id=name, unit="request")
-            await chains.open_block(
+            await ledger.open_chain(connection, f"acc_of_{name}", tenant_id=name, unit="request")
+            await ledger.open_block(
                 connection,
                 f"acc_of_{name}",
                 cap=cap_amounts(CAP),

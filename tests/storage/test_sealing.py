@@ -33,8 +33,7 @@ from discreet.storage.sealing import (
     unwrap,
     wrap,
 )
-from discreet.storage.secrets import Secrets
-from discreet.storage.secrets_file import SecretsFile
+from discreet.storage.secrets import Secrets, SecretsFile
 
 KEYS = Secrets(
     {"a": LocalMasterKey(b"1" * 32), "b": LocalMasterKey(b"2" * 32)},

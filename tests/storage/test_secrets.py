@@ -11,8 +11,8 @@ import pytest
 
 from discreet import private_files
 from discreet.storage import secrets
-from discreet.storage.keys.opening import Keys
-from discreet.storage.secrets_file import SecretsFile
+from discreet.storage.keys.provider import Keys
+from discreet.storage.secrets import SecretsFile
 
 
 def _rotate(path: Path, start: Any, said: Any) -> None:

@@ -20,12 +20,13 @@ from discreet.errors import Conflict, NotFound
 from discreet.privacy.filters import Cap
 from discreet.privacy.units import Price
 from discreet.settings import Settings
-from discreet.storage import acceptance, chains, datasets, jobs, ledger, sources, tenants, waits
+from discreet.storage import acceptance, datasets, jobs, ledger, sources, tenants, waits
 from discreet.storage.acceptance import JobOrder
-from discreet.storage.block_names import named_together, ranges
 from discreet.storage.database import SYSTEM, Database
+from discreet.storage.ledger import named_together, ranges
 from discreet.storage.tenants import Principal
-from discreet.usecases import cancelling, erasure
+from discreet.usecases import erasure
+from discreet.usecases import jobs as cancelling
 from discreet.usecases.budgets import cap_amounts, filter_limits
 from discreet.usecases.services import Services, open_services
 
@@ -67,7 +68,7 @@ RULE = {"source_id": "src_a", "tenant_id": "ten_1", "shares": {"p": 500_000}, "l
 
 async def fill(connection: AsyncConnection, tenant: str, source: str, blocks: int) -> None:
     """A source of this tenant, with so many blocks of one version each."""
-    await chains.open_chain(connection, f"acc_{source}", tenant_id=tenant, unit="request")
+    await ledger.open_chain(connection, f"acc_{source}", tenant_id=tenant, unit="request")
     await connection.execute(SOURCE, {"source": source, "tenant": tenant})
     await register(connection, tenant, source, 1, blocks)
 
@@ -78,7 +79,7 @@ async def register(
     amounts: dict[str, Any] = {"cap": cap_amounts(CAP), "filters": filter_limits(CAP)}
     for number in range(first, last + 1):
         reason = f"block {number}"
-        await chains.open_block(connection, f"acc_{source}", actor="o", reason=reason, **amounts)
+        await ledger.open_block(connection, f"acc_{source}", actor="o", reason=reason, **amounts)
     values = {"source": source, "tenant": tenant, "first": first, "last": last}
     await connection.execute(REGISTER, values)
 

@@ -17,14 +17,13 @@ from hypothesis import strategies as st
 from prometheus_client import REGISTRY
 
 from discreet.errors import Unavailable
-from discreet.isolation.failures import Crashed
+from discreet.isolation.children import Crashed
 from discreet.storage.sealing import SealBroken
-from discreet.usecases.claims import CancelRequested, LostJob
-from discreet.usecases.leases import kept
 from discreet.usecases.places.staying import PlaceFails
+from discreet.usecases.running import CancelRequested, LostJob, kept
 from discreet.usecases.spooling import NoRoomForJob
-from discreet.worker import padding
-from discreet.worker.padding import STOPPING_SECONDS, Step, exit_seconds, padded_seconds
+from discreet.worker import runner
+from discreet.worker.runner import STOPPING_SECONDS, Step, exit_seconds, padded_seconds
 
 PLANNED = 0.5
 
@@ -88,7 +87,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
     loop = Loop()
     monkeypatch.setattr(
-        padding,
+        runner,
         "time",
         SimpleNamespace(monotonic=loop.time, time_ns=lambda: round(loop.now * 1e9)),
     )
@@ -203,7 +202,7 @@ def test_the_figures_of_operators_are_padded_ones(
     """The histogram, the trace, and what is logged of a step that was overdue."""
     spans: list[float] = []
     noted = SimpleNamespace(note=lambda name, begun, end, **_: spans.append((end - begun) / 1e9))
-    monkeypatch.setattr(padding, "telemetry", noted)
+    monkeypatch.setattr(runner, "telemetry", noted)
     labels = {"kind": "padded", "step": "release"}
 
     def total() -> float:

@@ -246,9 +246,7 @@ def _refuse_missing(table: Table, column: str) -> None:
     table.refuse(missing(table.columns[column]), column, says, about="missing")
 
 
-def zone_numbers(
-    told: Any, notes: list[str], encoding: str | None = None
-) -> dict[str, int] | None:
+def zone_numbers(told: Any, notes: list[str], encoding: str | None = None) -> dict[str, int] | None:
     """`encoding`: that of the trips, which a file of zones may have or not."""
     if told is None:
         return None

@@ -37,8 +37,7 @@ from discreet.api.routes import (
 )
 from discreet.api.routes import log as transparency_log
 from discreet.api.schemas import Results
-from discreet.isolation.failures import ChildFailed
-from discreet.isolation.settling import settling
+from discreet.isolation.children import ChildFailed, settling
 from discreet.observability.heartbeat import beating
 from discreet.observability.monitoring import answering
 from discreet.settings import Settings
@@ -47,7 +46,7 @@ from discreet.usecases import cosigning, processes, requests, transparency
 from discreet.usecases.keyring import Keyring
 from discreet.usecases.metrics import InstallationMetrics
 from discreet.usecases.oidc.configuration import configured
-from discreet.usecases.oidc.provider import Provider
+from discreet.usecases.oidc.tokens import Provider
 from discreet.usecases.services import Services, open_services
 from discreet.web import problem_details
 from discreet.web.hub import Hub

@@ -24,8 +24,6 @@ from discreet.cli import (
     ledger,
     log,
     networks,
-    operations,
-    rehearsals,
     secrets,
     sessions,
     sources,
@@ -64,10 +62,10 @@ def main(
 # In the order of `discreet --help`.
 for commands in (
     installation.app,
-    operations.app,
+    installation.app,
     beginning.app,
     jobs.app,
-    rehearsals.app,
+    jobs.app,
     studies.app,
     access.app,
 ):

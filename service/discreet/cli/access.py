@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.table import Column, Table
 
-from discreet.cli.access_tables import show_keys, show_people
 from discreet.cli.options import JsonFlag, KeyOption, ServerOption, StateOption, number
 from discreet.cli.people import account_of
 from discreet.cli.servers import client_of
 from discreet.cli.showing import show_budgets, tell
+from discreet.cli.showing_answers import as_said
 from discreet.cli.texts import printable
 from discreet.errors import DiscreetError
 
@@ -277,3 +280,44 @@ def show_caps(
     with client_of(state, server, key) as client:
         found = client.caps()
     tell(found, as_json, lambda: show_budgets(found))
+
+
+# Access tables ------------------------------------------------------------------------------------
+# Tables of those who have access: API keys, and people of the identity provider.
+
+
+def show_keys(keys: Sequence[Mapping[str, Any]]) -> None:
+    table = Table(
+        Column("key", no_wrap=True), "principal", "role", "made", "expires", "last used", "state"
+    )
+    now = datetime.now(UTC).isoformat()
+    for one in keys:
+        state = (
+            "revoked"
+            if one["revoked_at"]
+            else "expired"
+            if (one["expires_at"] or "9") < now
+            else "good"
+        )
+        times = [
+            (one[name] or "")[:16].replace("T", " ")
+            for name in ("created_at", "expires_at", "last_used_at")
+        ]
+        table.add_row(one["id"], as_said(one["principal"]), one["role"], *times, state)
+    Console().print(table)
+
+
+def show_people(people: Sequence[Mapping[str, Any]]) -> None:
+    table = Table(
+        Column("id", no_wrap=True), Column("who", overflow="fold"), "role", "last used", "state"
+    )
+    for one in people:
+        removed = (
+            f"removed{' everywhere' if one['everywhere'] else ''}" if one["removed_at"] else "good"
+        )
+        last = (one["last_used_at"] or "")[:16].replace("T", " ")
+        who = one["subject"] if one["name"] is None else f"{one['name']}\n{one['subject']}"
+        table.add_row(
+            one["id"], as_said(who), as_said(f"{one['role']}\nof {one['tenant']}"), last, removed
+        )
+    Console().print(table)

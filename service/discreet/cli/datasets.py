@@ -22,6 +22,7 @@ from discreet.cli.dataset_files import (
     zones_of,
 )
 from discreet.cli.files import read_body
+from discreet.cli.jobs import changed, field_of
 from discreet.cli.options import (
     AcceptDoubtsFlag,
     EncodingOption,
@@ -36,7 +37,6 @@ from discreet.cli.options import (
     require_address,
 )
 from discreet.cli.people import account_of, notes, undeclared
-from discreet.cli.questions import changed, field_of
 from discreet.cli.servers import client_of, dataset_id
 from discreet.cli.showing import show_dataset, show_datasets, show_preview, tell
 from discreet.errors import InvalidInput

@@ -29,7 +29,7 @@ def strict(text: bytes) -> Any:
 
 def _refuse_not_finite(value: Any) -> None:
     from discreet.intake.field_issues import pointer  # noqa: PLC0415 - as above
-    from discreet.intake.unstorable import walk  # noqa: PLC0415
+    from discreet.intake.strict_json import walk  # noqa: PLC0415
 
     for path, one in walk([((), value)]):
         if isinstance(one, float) and not math.isfinite(one):
@@ -47,7 +47,7 @@ def read_body(file: Path) -> Any:
 
 def _toml(file: Path) -> dict[str, Any]:
     """Numbers keep their digits, as in strict JSON; dates are refused, since no field is one."""
-    from discreet.intake.json_values import Number  # noqa: PLC0415
+    from discreet.intake.strict_json import Number  # noqa: PLC0415
 
     try:
         body = tomllib.loads(file.read_text(encoding="utf-8-sig"), parse_float=Number)

@@ -21,7 +21,7 @@ from discreet.cli.showing import counted, show_budgets, show_entries, tell
 from discreet.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from discreet.ledger.certificate_checks import Check
+    from discreet.ledger.certificates import Check
     from discreet.ledger.checkpoints import Verifier
 
 app = typer.Typer(no_args_is_help=True, help="The privacy ledger.")
@@ -249,7 +249,7 @@ def export_certificate(
 ) -> None:
     """Write the content of a certificate in another format. The certificate is not checked:
     `verify` does that."""
-    from discreet.ledger import registry as entries  # noqa: PLC0415
+    from discreet.ledger import certificates as entries  # noqa: PLC0415
 
     whole, body = certificate_in(file)
     said = whole["job"] if isinstance(whole.get("job"), dict) and whole is not body else {}
@@ -280,7 +280,7 @@ def write_envelope(envelope: Mapping[str, Any], out: Path, as_json: bool) -> Non
 def tell_checks(checks: Sequence[Check], as_json: bool, *, compared: str) -> None:
     """Say of each thing that was looked at whether it holds, and Exit 1 where one does not.
     `compared`: the check whose key nobody has given, so that who reads it must know it."""
-    from discreet.ledger.certificate_checks import verdict  # noqa: PLC0415
+    from discreet.ledger.certificates import verdict  # noqa: PLC0415
 
     answer = verdict(checks)
     marks = {True: "holds ", False: "BROKEN", None: "open  "}

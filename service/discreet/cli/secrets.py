@@ -15,7 +15,7 @@ from discreet.errors import StateHeld
 
 if TYPE_CHECKING:
     from discreet.settings import Settings
-    from discreet.storage.keys.opening import Keys
+    from discreet.storage.keys.provider import Keys
 
 KindArgument = Annotated[
     Literal["content", "jobs", "pepper", "signing"], typer.Argument(help="Which keys")
@@ -143,7 +143,7 @@ def wrap_secrets(state: StateOption = None, as_json: JsonFlag = False) -> None:
 
 
 def _keys(settings: Settings) -> Keys:
-    from discreet.storage.keys.opening import Keys  # noqa: PLC0415
+    from discreet.storage.keys.provider import Keys  # noqa: PLC0415
 
     return Keys.of(settings)
 
@@ -151,8 +151,8 @@ def _keys(settings: Settings) -> Keys:
 def _with_services(settings: Settings, work: Callable[[Any], Coroutine[Any, Any, Any]]) -> Any:
     """What `work` gives on the database: the one that is set, that of a running `discreet up`, or
     the embedded one."""
-    from discreet.installation.addresses import running_url  # noqa: PLC0415
     from discreet.installation.database_roles import APP  # noqa: PLC0415
+    from discreet.installation.postgres import running_url  # noqa: PLC0415
     from discreet.installation.prepared import embedded  # noqa: PLC0415
     from discreet.usecases.services import open_services  # noqa: PLC0415
 

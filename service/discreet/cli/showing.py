@@ -16,7 +16,7 @@ from rich.table import Column, Table
 
 from discreet.cli.showing_answers import as_said
 from discreet.cli.texts import printable
-from discreet.ledger.words import ENTRIES
+from discreet.ledger.entries import ENTRIES
 
 console = Console(stderr=True)
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from discreet.cli.dataset_files import check_ending, described, pairs_of, public_part
+from discreet.cli.jobs import changed, field_of
 from discreet.cli.options import (
     AcceptDoubtsFlag,
     JsonFlag,
@@ -23,7 +24,6 @@ from discreet.cli.options import (
     number,
     require_address,
 )
-from discreet.cli.questions import changed, field_of
 from discreet.cli.servers import client_of, source_id
 from discreet.cli.showing import show_block, show_source, show_sources, tell
 

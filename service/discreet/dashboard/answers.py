@@ -18,7 +18,7 @@ from discreet.errors import Gone, ResultAltered, Unavailable
 from discreet.figures.charts import Chart
 from discreet.problems.answers import headlines_of
 from discreet.problems.charts import charts_module
-from discreet.problems.headlines import Headline
+from discreet.problems.results import Headline
 from discreet.usecases import budgets, jobs, objects, published
 from discreet.usecases.services import Services
 from discreet.web import drawings

@@ -10,7 +10,7 @@ from discreet.dashboard import forms
 from discreet.errors import InvalidInput
 from discreet.problems import DATASETS
 from discreet.storage.tenants import Principal
-from discreet.usecases.places import allowed
+from discreet.usecases.places import rules
 from discreet.usecases.places.rules import PlacesUnreadable
 from discreet.usecases.services import Services
 from discreet_client.contents import rows_of
@@ -20,7 +20,7 @@ async def places_of(services: Services, principal: Principal) -> dict[str, Any]:
     """What the form of an address says: the `places` that the operator allows this owner, and why
     they are not known (`trouble`), if they are not."""
     try:
-        return {"places": await allowed.addresses(services, principal), "trouble": ""}
+        return {"places": await rules.addresses(services, principal), "trouble": ""}
     except PlacesUnreadable as error:
         return {"places": [], "trouble": error.detail}
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from discreet.errors import DiscreetError, InvalidInput
 from discreet.problems import KINDS
+from discreet.problems.contents import PublicObject
 from discreet.problems.numbers import PRESETS, Privacy
-from discreet.problems.objects import PublicObject
 from discreet.usecases.requests import JobRequest
 
 OWN_CONTROLS = ("problem", "privacy")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from discreet.dashboard import rounding
-from discreet.ledger.words import ENTRIES
+from discreet.ledger.entries import ENTRIES
 from discreet.privacy.events import REGISTRY
 from discreet.privacy.mechanism import MechanismEvent
 from discreet.problems import JOBS, KINDS

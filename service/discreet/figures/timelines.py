@@ -9,7 +9,7 @@ from typing import Any
 from discreet.figures.charts import Chart, Table
 from discreet.figures.style import QUIET
 from discreet.figures.traces import Trace, curve, figure, plain
-from discreet.solvers.saddle.saddle_iteration import thinned
+from discreet.solvers.saddle.saddle_point import thinned
 
 MAX_MOMENTS = 1000
 """Of more entries of an account so many are drawn, evenly spread; their sums stay exact."""

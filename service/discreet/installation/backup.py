@@ -33,17 +33,15 @@ from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from discreet.errors import DiscreetError, StateHeld
-from discreet.installation.addresses import running_url
 from discreet.installation.binaries import Binaries
 from discreet.installation.database_roles import APP, DATABASE, OWNER, SUPERUSER
-from discreet.installation.postgres import EmbeddedPostgres
-from discreet.installation.postgres_settings import ENVIRONMENT
+from discreet.installation.postgres import ENVIRONMENT, EmbeddedPostgres, running_url
 from discreet.installation.state import RESTORING, StateLock, claim_format
 from discreet.private_files import private_folder, sync_folder, write_private
 from discreet.settings import CONNECT_SECONDS, Settings
 from discreet.storage import secrets
 from discreet.storage.schema import revisions
-from discreet.usecases import operations, restoring
+from discreet.usecases import operations
 from discreet.usecases.services import open_services
 
 FORMAT = 1
@@ -145,7 +143,7 @@ def restore(
     if settings.state.exists() and any(settings.state.iterdir()):
         raise DiscreetError(f"{settings.state} is not empty: restore into a new folder (--state)")
     if not forget_spending:
-        restoring.require_heads(
+        operations.require_heads(
             [str(head["tenant"]) for head in manifest["heads"] if head["seq"]], heads
         )
     made = not settings.state.exists()
@@ -195,15 +193,15 @@ async def _note(settings: Settings, made_at: datetime) -> bool:
 
 async def _heads(settings: Settings) -> list[Any]:
     async with open_services(settings) as services:
-        return await restoring.heads(services)
+        return await operations.heads(services)
 
 
 async def _check(
     settings: Settings, manifest: dict[str, Any], heads: Sequence[Any]
 ) -> dict[str, Any]:
     async with open_services(settings) as services:
-        verified = await restoring.check_ledger(services, [*manifest["heads"], *heads])
-        ended = await restoring.end_unfinished(services)
+        verified = await operations.check_ledger(services, [*manifest["heads"], *heads])
+        ended = await operations.end_unfinished(services)
     await _note(settings, datetime.fromisoformat(manifest["created_at"]))
     return {
         "created_at": manifest["created_at"],

@@ -26,23 +26,31 @@ import shutil
 import signal
 import subprocess
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+from urllib.parse import quote
 
 import psycopg
+from psycopg import sql
 
 from discreet.errors import DiscreetError, Unavailable
-from discreet.installation.addresses import address
 from discreet.installation.binaries import Binaries, User, check_version
-from discreet.installation.database_roles import APP, DATABASE, OWNER, SUPERUSER, ensure_roles
-from discreet.installation.databases import Databases
+from discreet.installation.database_roles import (
+    APP,
+    DATABASE,
+    OWNER,
+    SUPERUSER,
+    ensure_roles,
+    let_in,
+)
 from discreet.installation.leftovers import claim
-from discreet.installation.postgres_settings import ACCESS, ENVIRONMENT, SETTINGS
 from discreet.installation.state import LogFile, StateLock
 from discreet.installation.temporary_folder import (
+    NOTE,
     PORT,
     TemporaryFolder,
     holds_sockets,
@@ -51,6 +59,72 @@ from discreet.installation.temporary_folder import (
 from discreet.isolation.processes import dies_with_parent, end
 from discreet.private_files import private_folder, sync_folder, write_private
 from discreet.settings import CONNECT_SECONDS
+
+# Databases ----------------------------------------------------------------------------------------
+# The databases of a server: its supervisor creates, drops and marks them.
+
+
+class Databases(ABC):
+    """What the superuser of a running server does with its databases. Unavailable if the server
+    does not answer."""
+
+    @property
+    @abstractmethod
+    def superuser_url(self) -> str:
+        """The URL at which the superuser connects."""
+
+    def create_database(self, name: str, template: str | None = None) -> None:
+        """Create a database that the owner role owns and the application role may connect to; with
+        `template` as a copy of another."""
+        with self._connected() as connection:
+            statement = sql.SQL("CREATE DATABASE {} OWNER {}").format(
+                sql.Identifier(name), sql.Identifier(OWNER)
+            )
+            if template is not None:
+                statement += sql.SQL(" TEMPLATE {}").format(sql.Identifier(template))
+            connection.execute(statement)
+            let_in(connection, name)
+
+    def drop_database(self, name: str) -> None:
+        """Drop a database and end its connections."""
+        with self._connected() as connection:
+            connection.execute(
+                sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name))
+            )
+
+    @property
+    def mark(self) -> str:
+        """A word that is stored in the database's comment, so that it moves with the data folder;
+        "" at first."""
+        query = (
+            "SELECT coalesce(shobj_description(oid, 'pg_database'), '') FROM pg_database WHERE "
+            "datname = %s"
+        )
+        with self._connected() as connection:
+            row = connection.execute(query, [DATABASE]).fetchone()
+        return str(row[0]) if row else ""
+
+    @mark.setter
+    def mark(self, text: str) -> None:
+        with self._connected() as connection:
+            connection.execute(
+                sql.SQL("COMMENT ON DATABASE {} IS {}").format(
+                    sql.Identifier(DATABASE), sql.Literal(text)
+                )
+            )
+
+    @contextmanager
+    def _connected(self) -> Iterator[psycopg.Connection[Any]]:
+        try:
+            with psycopg.connect(
+                self.superuser_url, autocommit=True, connect_timeout=CONNECT_SECONDS
+            ) as connection:
+                yield connection
+        except psycopg.OperationalError as error:
+            raise Unavailable(f"PostgreSQL does not answer: {error}") from error
+
+
+# Postgres -----------------------------------------------------------------------------------------
 
 READY_SECONDS = 300.0  # crash recovery may have a long log to replay
 STOP_STAGES = ((signal.SIGINT, 60.0), (signal.SIGQUIT, 10.0))  # fast, then immediate shutdown
@@ -389,3 +463,68 @@ class EmbeddedPostgres(Databases):
         if self._binaries is None:
             raise RuntimeError("folders come first")
         return self._binaries
+
+
+# Addresses ----------------------------------------------------------------------------------------
+# Where an embedded server answers: a URL that names the folder of its socket.
+
+
+def address(role: str, password: str, database: str, sockets: Path) -> str:
+    """A `postgresql://` URL for psycopg, procrastinate and (as `postgresql+psycopg://`)
+    SQLAlchemy."""
+    host = quote(os.fsencode(sockets), safe="/")
+    return f"postgresql://{role}:{password}@/{database}?host={host}&port={PORT}"
+
+
+def running_url(state: Path, role: str, database: str = DATABASE) -> str:
+    """The URL of the server that another process runs in a state folder; Unavailable if none is
+    found."""
+    try:
+        password = json.loads((state / "postgres.json").read_text(encoding="utf-8"))[role]
+        note = state / NOTE
+        places = [
+            state / "run",
+            *([Path(note.read_text(encoding="utf-8")) / "run"] if note.exists() else []),
+        ]
+    except (OSError, ValueError, KeyError) as error:
+        raise Unavailable(f"{state} holds no database") from error
+    for place in places:
+        if (place / f".s.PGSQL.{PORT}").exists():
+            return address(role, password, database, place)
+    raise Unavailable(f"the database in {state} does not run yet; try again")
+
+
+# Postgres settings --------------------------------------------------------------------------------
+# The configuration of an embedded server: its settings, who may connect, and its environment.
+
+# No value of a row and no text of a statement in the log: both may be private.
+SETTINGS = """\
+listen_addresses = ''
+port = {port}
+unix_socket_permissions = 0700
+max_connections = 200
+shared_buffers = 128MB
+dynamic_shared_memory_type = {shared_memory}
+max_parallel_workers_per_gather = 0
+io_method = sync
+max_wal_size = 256MB
+max_wal_senders = 0
+max_logical_replication_workers = 0
+fsync = {durable}
+synchronous_commit = {durable}
+full_page_writes = {durable}
+password_encryption = scram-sha-256
+allow_alter_system = off
+timezone = 'UTC'
+log_timezone = 'UTC'
+log_destination = stderr
+logging_collector = off
+log_checkpoints = off
+log_line_prefix = '%m [%p] %q%u@%d '
+log_error_verbosity = terse
+log_min_error_statement = panic
+log_parameter_max_length = 0
+log_parameter_max_length_on_error = 0
+"""
+ACCESS = "local all all scram-sha-256\n"
+ENVIRONMENT = {"LC_ALL": "C", "TZ": "UTC", "PATH": os.defpath}

@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
@@ -28,19 +28,100 @@ from numpy.typing import NDArray
 
 from discreet.errors import FieldIssue, InvalidInput, Limit, PayloadTooLarge
 from discreet.intake.field_issues import place
-from discreet.intake.json_values import (
-    MOST_MEMBERS,
-    Number,
-    Repeated,
-    TooMany,
-    is_zero,
-    size_of,
-    stands_twice,
-    too_many_members,
-    width_of,
-)
-from discreet.intake.structure import Structure, brackets_of, unbalanced
-from discreet.intake.unstorable import Path, unstorable, walk
+
+# Unstorable ---------------------------------------------------------------------------------------
+# Texts that cannot be stored: those with NUL or a lone surrogate.
+
+Path = tuple[str | int, ...]
+"""Keys and positions from the whole value to one in it."""
+_NO_TEXT = re.compile("[\0\ud800-\udfff]")
+"""NUL and lone surrogates, which no text of the database can hold."""
+
+
+def walk(values: Iterable[tuple[Path, Any]]) -> Iterator[tuple[Path, Any]]:
+    """All values below these, themselves included, in the order of the text, each with its path."""
+    waiting = [iter(values)]
+    while waiting:
+        for path, value in waiting[-1]:
+            yield path, value
+            if isinstance(value, dict | list):
+                waiting.append(_children(path, value))
+                break
+        else:
+            waiting.pop()
+
+
+def _children(path: Path, value: Any) -> Iterator[tuple[Path, Any]]:
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    return (((*path, key), child) for key, child in items)
+
+
+def unstorable(values: Iterable[tuple[Path, Any]]) -> Iterator[Path]:
+    """Paths of texts that no database can hold; for a key, the path of its object."""
+    keys: set[Path] = set()
+    for path, value in walk(values):
+        if path and isinstance(path[-1], str) and _NO_TEXT.search(path[-1]):
+            if path[:-1] not in keys:
+                keys = {path[:-1]}
+                yield path[:-1]
+        elif isinstance(value, str) and _NO_TEXT.search(value):
+            yield path
+
+
+# Strict json --------------------------------------------------------------------------------------
+
+# Structure ----------------------------------------------------------------------------------------
+# The structure of JSON text without its values: brackets and commas, found in a pass over the
+# bytes.
+
+_ESCAPE = re.compile(rb"\\.", re.DOTALL)
+_STEP = np.zeros(256, dtype=np.int8)
+_STEP[list(b"[{")], _STEP[list(b"]}")] = 1, -1
+_QUOTE = ord(b'"')
+
+
+class Structure:
+    """Finds the bytes outside of strings in a JSON text that arrives in parts, and their nesting
+    levels."""
+
+    def __init__(self) -> None:
+        self._inside = self._escaped = False
+        self._level = 0
+
+    def take(self, part: bytes) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
+        """The bytes of the next part, those in strings set to 0, and the nesting level after each
+        byte."""
+        plain = b"_" + part[1:] if self._escaped and part else part
+        if b"\\" in plain:
+            plain = _ESCAPE.sub(b"__", plain)
+        if part:
+            self._escaped = plain.endswith(b"\\")
+        codes = np.frombuffer(plain, dtype=np.uint8).copy()
+        # True from an opening quote on, up to the byte before the closing one.
+        inside = np.logical_xor.accumulate(codes == _QUOTE) ^ self._inside
+        codes[inside] = 0
+        levels = np.cumsum(_STEP[codes], dtype=np.int32) + self._level
+        if part:
+            self._inside, self._level = bool(inside[-1]), int(levels[-1])
+        return codes, levels
+
+
+def brackets_of(codes: NDArray[np.uint8]) -> bytes:
+    return bytes(codes[_STEP[codes] != 0])
+
+
+def unbalanced(brackets: bytes) -> tuple[int, bytes]:
+    """The number of closing brackets whose opening brackets came before, and the opening brackets
+    that are left open."""
+    size = -1
+    while size != len(brackets):
+        size = len(brackets)
+        brackets = brackets.replace(b"[]", b"").replace(b"{}", b"")
+    opened = brackets.lstrip(b"]}")
+    return size - len(opened), bytes(one for one in opened if one in b"[{")
+
+
+# Strict json --------------------------------------------------------------------------------------
 
 MAX_DEPTH = 64
 EXACT_DIGITS = 15
@@ -398,3 +479,62 @@ def _words(error: json.JSONDecodeError) -> tuple[str, int]:
         return error.msg, error.pos
     rest = error.doc[error.pos + 1 :].lstrip(" \t\n\r")
     return NO_KEY if error.msg.endswith("object") else NO_VALUE, len(error.doc) - len(rest)
+
+
+# Json values --------------------------------------------------------------------------------------
+# How the reader of strict JSON builds numbers and objects, and refuses keys.
+
+MOST_MEMBERS = 10_000
+"""The most members of one object. No sensible body has as many."""
+WIDEST = 4
+"""Bytes of each character of a text that has one beyond the basic multilingual plane."""
+
+
+class Number(float):
+    """A float that keeps the text it was read from."""
+
+    __slots__ = ("text",)
+
+    text: str
+
+    def __new__(cls, text: str) -> Number:
+        number = super().__new__(cls, text)
+        number.text = text
+        return number
+
+
+class Repeated(dict[str, Any]):
+    """An object with a duplicate key."""
+
+    key: str
+
+
+class TooMany(ValueError):
+    """An object with too many members."""
+
+
+def size_of(value: Any) -> int:
+    return len(value) if isinstance(value, list | dict) else 0
+
+
+def width_of(part: bytes) -> int:
+    """The most bytes that a character of its texts may take."""
+    return 1 if part.isascii() and b"\\u" not in part else WIDEST
+
+
+def is_zero(text: str) -> bool:
+    return not text.lower().partition("e")[0].strip("-0.")
+
+
+def stands_twice(found: Iterable[tuple[Path, str]]) -> InvalidInput:
+    says = "this key appears twice"
+    return InvalidInput(
+        (FieldIssue(*place((*path, key), says)) for path, key in found), code="invalid_json"
+    )
+
+
+def too_many_members() -> InvalidInput:
+    limit = Limit("json_members", "members of one object", MOST_MEMBERS)
+    return InvalidInput(
+        f"an object may have {MOST_MEMBERS} members", code="invalid_json", limit=limit
+    )

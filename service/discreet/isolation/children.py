@@ -43,30 +43,253 @@ import asyncio
 import contextlib
 import json
 import os
+import select
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import asdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from copy import copy
+from dataclasses import asdict, dataclass, field
+from itertools import count
 from typing import Any
 
 import structlog
 from prometheus_client import Gauge
 
-from discreet.isolation.attempts import Isolation, Level
-from discreet.isolation.conversations import Conversation, OnProgress, Output, collect, end_of
-from discreet.isolation.failures import (
-    ChildFailed,
-    Limits,
-    NotIsolated,
-    NotStarted,
-    Raised,
-    WallLimit,
-    ending,
-)
-from discreet.isolation.frames import frame
-from discreet.isolation.processes import is_over, plain_environment
+from discreet.errors import DiscreetError
+from discreet.isolation.frames import HEADER, OUT_OF_MEMORY, frame, lengths
+from discreet.isolation.processes import give_pages_back, is_over, plain_environment
+from discreet.isolation.sandbox import Isolation, Level
 from discreet.isolation.tasks import SOLVING, refusal
+
+# Failures -----------------------------------------------------------------------------------------
+# How a child may fail, each with its code and what is known of it, and the limits that it was
+# given.
+
+
+class ChildFailed(DiscreetError):
+    """The child ended without a result, and it is not known why."""
+
+    code = "child_failed"
+
+    def __init__(self, detail: str | None = None, *, trace: str | None = None) -> None:
+        super().__init__(detail)
+        self.trace = trace
+        """Where post-processing failed; there is none for work on private data."""
+
+
+class MemoryLimit(ChildFailed):
+    """The child asked for more memory than it may have."""
+
+    code = "memory_limit"
+
+
+class CpuLimit(ChildFailed):
+    """The child used up its processor time."""
+
+    code = "cpu_limit"
+
+
+class WallLimit(ChildFailed):
+    """The child was not done in time, and was ended."""
+
+    code = "wall_limit"
+
+
+class Crashed(ChildFailed):
+    """A signal ended the child."""
+
+    code = "child_crashed"
+
+
+class Raised(ChildFailed):
+    """An error ended the child."""
+
+    code = "child_raised"
+
+
+class NotStarted(ChildFailed):
+    """No child can be started."""
+
+    code = "child_not_started"
+
+
+class NotIsolated(ChildFailed):
+    """Children are isolated less on this machine than the settings demand."""
+
+    code = "not_isolated"
+
+    def __init__(self, isolation: Isolation, least: Level) -> None:
+        super().__init__(
+            f"a child is isolated at level {isolation.level} here, not {least}: it reaches "
+            f"{', '.join(isolation.reached)} (DISCREET_LEAST_ISOLATION, docs/security.md)",
+        )
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one child may take. `file_bytes`: the length to which it may write files that it was
+    given. `answer_bytes`: what it may say in all, which the parent holds in memory; a child sends
+    more than it ever had. None: `memory_bytes`. `growth_bytes`: memory beyond what a child begins
+    with; 0 where `memory_bytes` alone limits it.
+    """
+
+    memory_bytes: int
+    cpu_seconds: int
+    wall_seconds: float
+    file_bytes: int = 0
+    answer_bytes: int | None = None
+    growth_bytes: int = 0
+
+    @property
+    def most_said(self) -> int:
+        return self.memory_bytes if self.answer_bytes is None else self.answer_bytes
+
+    @property
+    def most_memory(self) -> str:
+        """The limit of memory in words."""
+        beyond = " beyond what it begins with"
+        return (
+            f"{self.growth_bytes} bytes{beyond}"
+            if self.growth_bytes
+            else f"{self.memory_bytes} bytes"
+        )
+
+
+def cause(report: bytes, limits: Limits) -> ChildFailed:
+    """Why a child ended without a result, from its fork server's report; empty if there is none."""
+    if not report:
+        return NotStarted("the process that starts children is gone, and its children with it")
+    told = json.loads(report)
+    status = os.waitstatus_to_exitcode(told["status"])
+    if status == OUT_OF_MEMORY:
+        return MemoryLimit(f"the child asked for more memory than {limits.most_memory}")
+    # The kernel ends by SIGKILL what goes on after SIGXCPU.
+    if status == -signal.SIGXCPU or (
+        status == -signal.SIGKILL and told["cpu_seconds"] >= limits.cpu_seconds
+    ):
+        return CpuLimit(f"the child used up {limits.cpu_seconds} s of processor time")
+    if status < 0:
+        by_kernel = (
+            ", perhaps by the kernel, for lack of memory on the machine"
+            if status == -signal.SIGKILL
+            else ""
+        )
+        return Crashed(f"the child was ended by {signal.Signals(-status).name}{by_kernel}")
+    return Raised(f"the child ended by itself with status {status}")
+
+
+def ending(status: int) -> str:
+    return f"signal {-status}" if status < 0 else f"status {status}"
+
+
+# Children -----------------------------------------------------------------------------------------
+
+# Conversations ------------------------------------------------------------------------------------
+# Talking to a child: frames until the last one, or question by question.
+
+REPORT_SECONDS = 10.0
+"""How long to wait for the word how a child ended, whose stream has ended already."""
+OnProgress = Callable[[int, int], Awaitable[None]]
+
+
+@dataclass
+class Output:
+    """What a child sent: its last frame, and tables by name."""
+
+    payload: bytes = b""
+    tables: dict[str, bytes] = field(default_factory=dict)
+    header: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def headline(self) -> str | None:
+        """Of a result: its answer in a sentence, where it has one."""
+        said: str | None = self.header.get("headline")
+        return said
+
+
+class Conversation:
+    """A child that lives for many questions. ChildFailed when it ends, or takes longer than
+    `seconds` for an answer."""
+
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        report: int,
+        limits: Limits,
+    ) -> None:
+        self._reader, self._writer, self._report, self._limits = reader, writer, report, limits
+
+    async def ask(
+        self, header: dict[str, Any], payload: bytes = b""
+    ) -> tuple[dict[str, Any], bytes]:
+        await self.send(header, payload)
+        return await self.receive()
+
+    async def send(self, header: dict[str, Any], payload: bytes = b"") -> None:
+        try:
+            self._writer.write(frame(header, payload))
+            await self._writer.drain()
+        except OSError as error:
+            raise await end_of(self._report, self._limits) from error
+
+    async def receive(self) -> tuple[dict[str, Any], bytes]:
+        try:
+            async with asyncio.timeout(self._limits.wall_seconds):
+                prefix = await self._reader.readexactly(HEADER.size)
+                header_size, payload_size = lengths(prefix, self._limits.most_said)
+                header: dict[str, Any] = json.loads(await self._reader.readexactly(header_size))
+                return header, await self._reader.readexactly(payload_size)
+        except TimeoutError as error:
+            raise WallLimit(
+                f"the child did not answer within {self._limits.wall_seconds:g} s"
+            ) from error
+        except (EOFError, OSError) as error:
+            raise await end_of(self._report, self._limits) from error
+        except ValueError as error:
+            raise Raised(
+                "the child sent something that is not a frame, or more than it may"
+            ) from error
+
+
+async def end_of(report: int, limits: Limits) -> ChildFailed:
+    """Why a child has ended; what closed its stream and lives on is ended by the wait for it, and
+    not known."""
+
+    def read() -> bytes | None:
+        events = select.poll()
+        events.register(report, select.POLLIN)
+        return os.read(report, 4096) if events.poll(REPORT_SECONDS * 1000) else None
+
+    told = await asyncio.to_thread(read)
+    return ChildFailed() if told is None else cause(told, limits)
+
+
+async def collect(
+    reader: asyncio.StreamReader, on_progress: OnProgress | None, most: int
+) -> Output:
+    """Frames until the last one, ValueError when they are longer than `most` bytes in all.
+    ChildFailed with its trace where the child tells of one."""
+    output = Output()
+    while True:
+        header_size, payload_size = lengths(await reader.readexactly(HEADER.size), most)
+        most -= HEADER.size + header_size + payload_size
+        header = json.loads(await reader.readexactly(header_size))
+        payload = await reader.readexactly(payload_size)
+        if "progress" in header:
+            if on_progress is not None:
+                await on_progress(int(header["progress"][0]), int(header["progress"][1]))
+        elif "table" in header:
+            output.tables[str(header["table"])] = payload
+        elif "error" in header:
+            raise ChildFailed(trace=str(header["error"]))
+        else:
+            output.header, output.payload = header, payload
+            return output
+
+
+# Children -----------------------------------------------------------------------------------------
 
 log = structlog.get_logger()
 
@@ -346,3 +569,82 @@ def _discard(forking: asyncio.Task[tuple[socket.socket, int, int]]) -> None:
         signal.pidfd_send_signal(watch, signal.SIGKILL)
     os.close(watch)
     os.close(report)
+
+
+# Jobs ---------------------------------------------------------------------------------------------
+# Reads the job in the header of a task.
+
+
+def read_job(header: Mapping[str, Any]) -> tuple[Any, Any, Any]:
+    """Problem, public part and plan of a job."""
+    from discreet.problems import DATASETS, JOBS  # noqa: PLC0415
+    from discreet.problems.plans import Plan  # noqa: PLC0415
+
+    kind = header["kind"]
+    problem = JOBS[kind].model_validate(header["problem"])
+    public = None if header["public"] is None else DATASETS[kind].read_public(header["public"])
+    return problem, public, Plan.model_validate(header["plan"])
+
+
+# Kernels ------------------------------------------------------------------------------------------
+# Compiled kernels of children, which can open no file: neither numba's cache nor the compiler's
+# modules.
+
+
+def load_compiler() -> None:
+    """Compile a function, which imports the compiler: children, which may open no file, can then
+    compile kernels that no rehearsal met.
+
+    Loading kernels from numba's cache does not import it.
+    """
+    import numba  # noqa: PLC0415
+    import numpy as np  # noqa: PLC0415
+
+    def doubled(values: Any) -> Any:
+        return values + values
+
+    numba.njit(doubled)(np.arange(3))
+
+
+def count_saved() -> Callable[[], int]:
+    """From now on kernels are counted that are compiled and put into numba's cache on disk: how
+    many that were."""
+    from numba.core.caching import Cache  # noqa: PLC0415
+
+    saved = count()
+    save: Any = Cache.save_overload
+
+    def counted(cache: Any, signature: Any, compiled: Any) -> None:
+        save(cache, signature, compiled)
+        next(saved)
+
+    Cache.save_overload = counted  # type: ignore[method-assign]
+    return lambda: next(copy(saved))
+
+
+def keep_in_memory() -> None:
+    """Turn off numba's cache on disk: children compile kernels that no rehearsal met in memory,
+    where numba would fail to open the files of its cache."""
+    from numba.core.caching import Cache  # noqa: PLC0415
+
+    Cache.load_overload = lambda _cache, _signature, _context: None  # type: ignore[method-assign]
+    Cache.save_overload = lambda _cache, _signature, _compiled: None  # type: ignore[method-assign]
+
+
+# Settling -----------------------------------------------------------------------------------------
+# Returns to the system the memory that a part needed only to start.
+
+SETTLED_SECONDS = 2.0
+"""Seconds after a part is ready: its supervisor has asked for its health by then, and its
+connections are open."""
+
+
+@contextlib.asynccontextmanager
+async def settling() -> AsyncIterator[None]:
+    """While a part runs: return pages of programs and libraries once. This holds the event loop for
+    40 ms, so that meanwhile no library is loaded where another was unloaded."""
+    later = asyncio.get_running_loop().call_later(SETTLED_SECONDS, give_pages_back)
+    try:
+        yield
+    finally:
+        later.cancel()

@@ -124,7 +124,7 @@ class Room:
         self, kind: Any, public: Any, units: Any, parts: Iterable[Content], number: int
     ) -> PartedContent:
         """The content of parts, of which there are about so many."""
-        from discreet.problems.columns import in_order_of_keys  # noqa: PLC0415
+        from discreet.problems.contents import in_order_of_keys  # noqa: PLC0415
 
         runs, segments = list[Run](), Segments(self.descriptors[1])
         content = PartedContent(kind.RECORDS, self.descriptors[0])
@@ -224,7 +224,7 @@ class Partitions:
                     yield part
 
     def _read(self, pieces: Sequence[tuple[int, Segment]]) -> tuple[Content, NDArray[np.int32]]:
-        from discreet.problems.owners import unpacked  # noqa: PLC0415
+        from discreet.problems.contents import unpacked  # noqa: PLC0415
 
         all_rows = sum(rows for rows, _ in pieces)
         columns = {

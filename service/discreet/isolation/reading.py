@@ -38,7 +38,7 @@ from discreet.isolation.tables import (
 )
 from discreet.isolation.tasks import Step, answers
 from discreet.isolation.windows import READ_BYTES, windows
-from discreet.storage.digests import content_digest
+from discreet.storage.datasets import content_digest
 from discreet.storage.sealing import (
     STREAM_CHUNK_BYTES,
     ChunkCipher,

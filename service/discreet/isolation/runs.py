@@ -129,7 +129,7 @@ def merged(
     runs: Sequence[Run], keys_of: Callable[[Content], Keys], records: str
 ) -> Iterator[Content]:
     """The records of all runs in the order of their keys, some at a time."""
-    from discreet.problems.columns import in_order_of_keys  # noqa: PLC0415
+    from discreet.problems.contents import in_order_of_keys  # noqa: PLC0415
 
     def filled(among: Iterable[Run]) -> list[Run]:
         return [run for run in among if run.fill(keys_of)]

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from discreet.isolation.jobs import read_job
+from discreet.isolation.children import read_job
 from discreet.isolation.spooled import in_memory, opened
 
 PART_BYTES = 8 << 20
@@ -24,8 +24,11 @@ def release_of_samples(header: Mapping[str, Any], descriptor: int, noise: Any) -
     file of `descriptor`, as one. In memory at once are `window_bytes` of the header, or what the
     kind says."""
     from discreet.problems import DATASETS  # noqa: PLC0415
-    from discreet.problems.parts import JoinedContent, StoredContent  # noqa: PLC0415
-    from discreet.problems.sampled import Records  # noqa: PLC0415
+    from discreet.problems.parts import (  # noqa: PLC0415
+        JoinedContent,
+        Records,
+        StoredContent,
+    )
 
     problem, public, plan = read_job(header)
     records = DATASETS[header["kind"]].RECORDS

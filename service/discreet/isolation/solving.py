@@ -10,9 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from discreet.isolation import sampling, summing
+from discreet.isolation.children import load_compiler, read_job
 from discreet.isolation.frames import frame, receive, send
-from discreet.isolation.jobs import read_job
-from discreet.isolation.kernels import load_compiler
 from discreet.isolation.tasks import Step, Task
 
 
@@ -21,9 +20,9 @@ def warm_up() -> None:
     open no files."""
     from discreet.problems import KINDS  # noqa: PLC0415
     from discreet.problems.answers import stored_headline  # noqa: PLC0415
+    from discreet.problems.base import rehearse  # noqa: PLC0415
     from discreet.problems.federation import FederatedProblem  # noqa: PLC0415
     from discreet.problems.kind_modules import module_of  # noqa: PLC0415
-    from discreet.problems.rehearsal import rehearse  # noqa: PLC0415
 
     load_compiler()
     for name, kind in KINDS.items():
@@ -42,8 +41,8 @@ def warm_up() -> None:
 def join_example(kind: str) -> None:
     """Join two blocks of a kind that has them, so that what this needs is compiled."""
     from discreet.problems import KINDS  # noqa: PLC0415
+    from discreet.problems.base import read_example  # noqa: PLC0415
     from discreet.problems.contents import framed, pack  # noqa: PLC0415
-    from discreet.problems.rehearsal import read_example  # noqa: PLC0415
     from discreet.problems.sources import DatasetInBlocks  # noqa: PLC0415
 
     model = KINDS[kind].Dataset

@@ -21,8 +21,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+from discreet.isolation.children import read_job
 from discreet.isolation.frames import receive, send
-from discreet.isolation.jobs import read_job
 from discreet.isolation.spooled import ask_ahead, in_memory, opened
 from discreet.isolation.tasks import Task
 
@@ -155,8 +155,8 @@ def rehearse(kind: str) -> None:
     Does nothing for a kind without such releases."""
     from discreet.privacy.noise import Noise  # noqa: PLC0415
     from discreet.problems import KINDS  # noqa: PLC0415
+    from discreet.problems.base import read_example  # noqa: PLC0415
     from discreet.problems.contents import framed, pack  # noqa: PLC0415
-    from discreet.problems.rehearsal import read_example  # noqa: PLC0415
 
     problem, dataset, budget = read_example(KINDS[kind])
     if dataset is None or (plan := problem.plan(dataset.public, budget)).parts_by is None:

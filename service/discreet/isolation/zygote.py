@@ -42,11 +42,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from discreet.isolation.attempts import Isolation, attempts, starts_a_shell
+from discreet.isolation.children import count_saved, keep_in_memory
 from discreet.isolation.frames import OUT_OF_MEMORY, receive
-from discreet.isolation.kernels import count_saved, keep_in_memory
 from discreet.isolation.processes import ends_with_parent, give_back, keep_memory_private, title
-from discreet.isolation.sandbox import KEPT_AT, MOST_KEPT, NOBODY, Sandbox
+from discreet.isolation.sandbox import (
+    KEPT_AT,
+    MOST_KEPT,
+    NOBODY,
+    Isolation,
+    Sandbox,
+    attempts,
+    starts_a_shell,
+)
 from discreet.isolation.tasks import Step, Task
 
 PROBE_LIMITS = {"memory_bytes": 1 << 40, "cpu_seconds": 10}

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from discreet.ledger.signer import Signer
+from discreet.ledger.entries import Signer
 from discreet_client import ed25519
 from discreet_client.dsse import bytes_of
 

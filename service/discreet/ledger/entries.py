@@ -3,20 +3,25 @@ account."""
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol
 
 import rfc8785
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from discreet.errors import DiscreetError
 from discreet.ledger import blocks
 from discreet.ledger.blocks import COLUMNS, Block
 from discreet.privacy import events as mechanism_events
 from discreet.privacy.filters import FILTERS, Cap
+from discreet_client import ed25519
+from discreet_client.dsse import bytes_of
 
 FORMAT = "discreet-ledger/1"
 GENESIS = bytes(32)
@@ -249,3 +254,185 @@ def read_entry(line: bytes, before: Account | None) -> tuple[bytes, dict[str, An
         place = ("", 1) if before is None else (before.identity["account"], before.seq + 1)
         raise Broken("the line after the last good entry is not an entry in canonical JSON", *place)
     return body_bytes, body, digest, previous
+
+
+# Chain --------------------------------------------------------------------------------------------
+# The chain of one account, checked as it grows.
+
+
+class Chain:
+    """The chain of one account, checked as it grows: what was checked once is remembered by its
+    number and hash.
+
+    It notices a change of an entry that it has passed only by the entries that follow; a check of
+    everything begins with a new chain.
+    """
+
+    def __init__(self, tenant: str, account: str) -> None:
+        self._tenant, self._name = tenant, account
+        self._account: Account | None = None
+
+    @property
+    def seq(self) -> int:
+        """Number of the last entry that holds; 0 before the first."""
+        return 0 if self._account is None else self._account.seq
+
+    @property
+    def hash(self) -> bytes:
+        return GENESIS if self._account is None else self._account.hash
+
+    @property
+    def blocks(self) -> Mapping[int, Block]:
+        """Of the chain of a source: each block by its number, as it stands."""
+        return {} if self._account is None else self._account.blocks
+
+    def follow(self, line: bytes) -> None:
+        """Check the next entry, a line as in an export. Broken when it does not hold; no entry can
+        follow it then."""
+        body_bytes, body, digest, previous = read_entry(line, self._account)
+        seq = self.seq + 1
+        try:
+            require(
+                (body["tenant"], body["account"]) == (self._tenant, self._name),
+                "it belongs to another account",
+            )
+            account = self._account or Account({name: body[name] for name in IDENTITY})
+            follow(account, body_bytes, body, digest, previous)
+        except Fault as fault:
+            raise Broken(str(fault), self._name, seq) from None
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise Broken("it is not an entry in this format", self._name, seq) from None
+        self._account = account
+
+
+# Heads --------------------------------------------------------------------------------------------
+# A tenant's signed head: the last entry of each account; see `verification` for what is signed.
+
+Head = dict[str, Any]
+HEAD_MEMBERS = frozenset(("accounts", "format", "hash", "public_key", "seq", "signature", "tenant"))
+
+
+def _signed_bytes(tenant: str, listed: Sequence[Any]) -> bytes:
+    """The bytes that the signature of a head signs."""
+    return bytes(rfc8785.dumps(list(listed) or [tenant]))
+
+
+def sign_head(tenant: str, accounts: Iterable[tuple[str, int, bytes]], key: Signer) -> Head:
+    """The signed head of a tenant from the last entry of each of its accounts."""
+    listed: list[Any] = [[account, seq, digest.hex()] for account, seq, digest in sorted(accounts)]
+    message = _signed_bytes(tenant, listed)
+    public = key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
+    return {
+        "format": FORMAT,
+        "tenant": tenant,
+        "seq": sum(seq for _, seq, _ in listed),
+        "hash": hashlib.sha256(message).hexdigest(),
+        "accounts": listed,
+        "public_key": base64.b64encode(public).decode(),
+        "signature": base64.b64encode(key.sign(message)).decode(),
+    }
+
+
+def check_head(
+    head: Any, public_key: str | Collection[str] | None = None, *, kept: bool = False
+) -> dict[str, tuple[int, str]]:
+    """Number and hash of the last entry by account. Broken when the head has other members than its
+    own, when it is not signed, or not by this key or one of these keys (base64).
+
+    `kept`: a head that was kept outside of an export. Older versions signed the head of a tenant
+    without accounts over the empty list, which is accepted only here: such a head names no entry,
+    and in an export nothing would bind it to its tenant.
+    """
+    public_keys = (public_key,) if isinstance(public_key, str) else public_key
+    try:
+        listed = head["accounts"]
+        message = _signed_bytes(head["tenant"], listed)
+        if kept and not listed and head["hash"] == hashlib.sha256(b"[]").hexdigest():
+            message = b"[]"
+        last = {account: (seq, digest) for account, seq, digest in listed}
+        well_formed = (
+            head.keys() == HEAD_MEMBERS
+            and head["format"] == FORMAT
+            and type(head["seq"]) is int
+            and isinstance(head["tenant"], str)
+            and [row[0] for row in listed] == sorted(last)
+            and all(
+                type(seq) is int and seq > 0 and is_hash(digest) for seq, digest in last.values()
+            )
+        )
+        if not well_formed:
+            raise Broken("the head is not of this format")
+        if public_keys and head["public_key"] not in public_keys:
+            raise Broken("the head is signed by another key than the one that was given")
+        key, signature = bytes_of(head["public_key"]), bytes_of(head["signature"])
+        if not ed25519.is_signed(key, message, signature):
+            raise Broken("the signature of the head is forged")
+        if head["hash"] != hashlib.sha256(message).hexdigest() or head["seq"] != sum(
+            seq for seq, _ in last.values()
+        ):
+            raise Broken("the head's hash or number is not that of its list")
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise Broken("the head is not of this format") from None
+    return last
+
+
+def head_line(head: Head) -> bytes:
+    """The first line of an export."""
+    return bytes(rfc8785.dumps(head)) + b"\n"
+
+
+def head_of(line: bytes) -> Any:
+    try:
+        head = json.loads(line)
+        canonical = rfc8785.dumps(head) + b"\n" == line
+    except (ValueError, TypeError, RecursionError):
+        canonical = False
+    if not canonical:
+        raise Broken("the first line is not a head in canonical JSON")
+    return head
+
+
+# Signer -------------------------------------------------------------------------------------------
+# An Ed25519 key that signs: in memory, or in a token that does not reveal it.
+
+
+class Signer(Protocol):
+    """The methods of `cryptography`'s `Ed25519PrivateKey` that a key in a token has too (RFC
+    8032)."""
+
+    def sign(self, data: bytes, /) -> bytes:
+        """The signature, 64 bytes. A token that does not answer raises its own errors."""
+
+    def public_key(self) -> Ed25519PublicKey:
+        """The key that verifies it."""
+
+
+# Words --------------------------------------------------------------------------------------------
+# The kinds of entries of the ledger, in words for people.
+
+ENTRIES = {
+    "open": (
+        "Account opened",
+        "{actor} opened this account with a cap. The cap is the most that may ever be spent.",
+    ),
+    "grant": ("Cap changed", "{actor} set another cap. What was spent stays spent."),
+    "reserve": (
+        "Price reserved",
+        "{actor} submitted a job. Its whole price was set aside before any data were touched, so "
+        "that nothing else can spend it.",
+    ),
+    "data_touched": (
+        "Data touched",
+        "A worker is about to hand private data to the job’s mechanism. From here on the job is "
+        "charged in full, whether it succeeds or not.",
+    ),
+    "commit": (
+        "Price charged",
+        "The job ended after data were touched. Its price is spent for good.",
+    ),
+    "release": (
+        "Reservation given back",
+        "The job ended before any data were touched. Nothing was spent.",
+    ),
+}
+"""Title and meaning of each kind of entry."""

@@ -13,9 +13,8 @@ import base64
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from discreet.ledger.certificate_checks import Check
-from discreet.ledger.certificates import public_key
-from discreet.ledger.signer import Signer
+from discreet.ledger.certificates import Check, public_key
+from discreet.ledger.entries import Signer
 from discreet_client import dsse
 from discreet_client.dsse import PAYLOAD, BadEnvelope, bytes_of, encoding, is_envelope
 

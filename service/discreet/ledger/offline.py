@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from discreet.ledger import certificate_checks
-from discreet.ledger.certificate_checks import Check
+from discreet.ledger import certificates
+from discreet.ledger.certificates import Check
 from discreet.ledger.checkpoints import Verifier
 from discreet.ledger.entries import Broken
 from discreet.ledger.envelopes import check_envelope
@@ -44,8 +44,8 @@ def check_all(body: Json, beside: Beside, export: Iterable[bytes] | None = None)
     checks = (
         [] if beside.envelope is None else [check_envelope(beside.envelope, beside.public_keys)]
     )
-    checks += certificate_checks.check(body, beside.public_keys)
-    checks += certificate_checks.check_followed(body, beside.firsts)
+    checks += certificates.check(body, beside.public_keys)
+    checks += certificates.check_followed(body, beside.firsts)
     checks += _check_answer(body, beside)
     needed = len(beside.witnesses) if beside.witnesses_needed is None else beside.witnesses_needed
     checks += check_proofs(body, beside.public_keys, beside.witnesses, needed)
@@ -66,17 +66,14 @@ def check_all(body: Json, beside: Beside, export: Iterable[bytes] | None = None)
         return [*checks, Check("inclusion", False, f"the export does not hold: {broken}")]
     return [
         *checks,
-        *(
-            certificate_checks.check_inclusion(one, entries[str(one.get("job"))])
-            for one in certified
-        ),
+        *(certificates.check_inclusion(one, entries[str(one.get("job"))]) for one in certified),
     ]
 
 
 def _check_answer(body: Json, beside: Beside) -> list[Check]:
     answer = beside.answer
     job = answer["job"] if isinstance(answer.get("job"), dict) else None
-    checks = certificate_checks.check_result(
+    checks = certificates.check_result(
         body,
         digest=canonical.digest(answer["result"]) if "result" in answer else None,
         tables=beside.tables,
@@ -85,11 +82,9 @@ def _check_answer(body: Json, beside: Beside) -> list[Check]:
     if job is None:
         return checks
     asked = job.get("problem")
-    checks += certificate_checks.check_problem(
-        body, None if asked is None else canonical.digest(asked)
-    )
+    checks += certificates.check_problem(body, None if asked is None else canonical.digest(asked))
     if "result" in answer:
-        checks += certificate_checks.check_headline(
+        checks += certificates.check_headline(
             body, job.get("headline"), canonical.dumps(answer["result"])
         )
     return [*checks, Check("names", None, "the names of job and dataset are not certified")]

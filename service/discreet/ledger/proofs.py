@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from discreet.ledger.certificate_checks import Check
+from discreet.ledger.certificates import Check
 from discreet.ledger.checkpoints import (
     BadNote,
     Checkpoint,

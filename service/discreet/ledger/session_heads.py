@@ -17,10 +17,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from discreet.ledger import envelopes
-from discreet.ledger.certificate_checks import Check
-from discreet.ledger.certificates import public_key
-from discreet.ledger.entries import is_hash
-from discreet.ledger.signer import Signer
+from discreet.ledger.certificates import Check, public_key
+from discreet.ledger.entries import Signer, is_hash
 from discreet_client import canonical, dsse
 from discreet_client.dsse import bytes_of
 from discreet_client.federation import receipts, signing

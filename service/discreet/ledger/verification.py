@@ -39,12 +39,13 @@ from discreet.ledger.entries import (
     Broken,
     Fault,
     Watch,
+    check_head,
     follow,
+    head_of,
     read_entry,
     require,
 )
 from discreet.ledger.fast_check import Expected, take_quickly
-from discreet.ledger.heads import check_head, head_of
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from discreet.privacy import zcdp
+from discreet.privacy import units
 from discreet.privacy.units import Price
 
 
@@ -106,13 +106,13 @@ class Zcdp:
 
     def budget(self, cap: Cap) -> dict[str, int] | None:
         share = cap.delta // 4
-        return {"rho": zcdp.largest_rho(cap.epsilon, share), "delta_z": share} if share else None
+        return {"rho": units.largest_rho(cap.epsilon, share), "delta_z": share} if share else None
 
     def spent(self, total: Totals, cap: Cap) -> tuple[int, int] | None:
         share, rho, delta_z = cap.delta // 4, total.get("rho", 0), total.get("delta_z", 0)
         if not share:
             return None
-        return (zcdp.epsilon_units_from_rho(rho, share), share + delta_z) if rho else (0, delta_z)
+        return (units.epsilon_units_from_rho(rho, share), share + delta_z) if rho else (0, delta_z)
 
     def largest_epsilon(self, total: Totals, cap: Cap, delta_units: int) -> int:
         budget = self.budget(cap)

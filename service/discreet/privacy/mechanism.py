@@ -20,8 +20,15 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
 from scipy.special import ndtri
 
-from discreet.privacy.pld import FULL, QUICK, ROUGH, DominatingPair, Effort, composed_delta
-from discreet.privacy.renyi import composed_rho
+from discreet.privacy.pld import (
+    FULL,
+    QUICK,
+    ROUGH,
+    DominatingPair,
+    Effort,
+    composed_delta,
+    composed_rho,
+)
 from discreet.privacy.units import (
     DELTA_UNIT,
     EPSILON_UNIT,

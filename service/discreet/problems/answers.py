@@ -13,9 +13,8 @@ from dataclasses import replace
 from typing import Any
 
 from discreet.problems import JOBS
-from discreet.problems.headlines import LONGEST_STORED, Headline, headline
 from discreet.problems.kind_modules import module_of
-from discreet.problems.results import properties_of
+from discreet.problems.results import LONGEST_STORED, Headline, headline, properties_of
 from discreet_client import intervals
 
 

@@ -15,25 +15,88 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, ClassVar, Self
 
+import numpy as np
+import pyarrow as pa
 from pydantic import ConfigDict
 
 from discreet.errors import FieldIssue, InvalidInput
 from discreet.privacy.mechanisms.gaussian import gaussian_epsilon
 from discreet.privacy.noise import Noise
 from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT, RHO_UNIT
-from discreet.problems.accuracy import Expected
-from discreet.problems.contents import Content, Profile, Progress, Released
+from discreet.problems.contents import (
+    Content,
+    Profile,
+    Progress,
+    PublicObject,
+    Released,
+    pack,
+    unpack,
+)
 from discreet.problems.datasets import Dataset
 from discreet.problems.numbers import MAX_EPSILON, Budget, Frozen, Privacy
-from discreet.problems.objects import PublicObject
 from discreet.problems.plans import Plan
-from discreet.problems.results import Result, ResultFields
-from discreet.problems.synthesis import Synthesis
+from discreet.problems.results import Expected, Result, ResultFields
+
+# Synthesis ----------------------------------------------------------------------------------------
+# How a kind generates synthetic data of a public shape, for rehearsals, from public figures alone.
+
+UNITS = 1000
+"""Of made-up data where no public figure tells of any."""
+MOST_ROWS = 300_000
+
+
+@dataclass(frozen=True)
+class Synthesis:
+    """Two functions of the public part and of how many units there shall be; None: as many as a
+    kind finds likely. The second also of what an earlier release says of such data; None: they are
+    made of public figures alone."""
+
+    rows: Callable[[Any, int | None], int]
+    """About how many rows the data would have."""
+    columns: Callable[[Any, np.random.Generator, int | None, Profile | None], dict[str, Any]]
+    """The data, as the columns of an upload (`Dataset.read_table`)."""
+
+    def issues(self, dataset: type[Dataset], public: Any, units: int | None) -> list[FieldIssue]:
+        """Why no data of this shape can be generated; empty if they can."""
+        known = dataset.most_units(public)
+        exact = dataset.relation(public).get("neighbours") == "replaced"
+        if units is not None and known is not None and (units > known or (exact and units < known)):
+            says = f"by its public part this dataset has {'' if exact else 'at most '}{known:,}"
+            return [
+                FieldIssue("/units", f"{says}: to rehearse another number, give another `public`")
+            ]
+        rows = self.rows(public, known if units is None else units)
+        if rows <= MOST_ROWS:
+            return []
+        says = (
+            f"made-up data of this shape have about {rows:,} rows, and at most {MOST_ROWS:,} "
+            "are rehearsed"
+        )
+        return [
+            FieldIssue("/units", f"{says}: say fewer units, or rehearse a smaller public shape")
+        ]
+
+    def content(
+        self,
+        dataset: type[Dataset],
+        public: Any,
+        generator: np.random.Generator,
+        units: int | None,
+        around: Profile | None = None,
+    ) -> Content:
+        """The data in their canonical form, which are as registration would take them."""
+        exact = dataset.relation(public).get("neighbours") == "replaced"
+        if units is None and (around is None or exact):  # else as many as were released
+            units = dataset.most_units(public)
+        return dataset.read_table(public, pa.table(self.columns(public, generator, units, around)))
+
+
+# Base ---------------------------------------------------------------------------------------------
 
 ALWAYS = "always"
 TOLD = frozenset({"relative_gap", "uncertainty"})
@@ -334,3 +397,40 @@ class Neighbours:
     left: Content
     right: Content
     slack: float = 1.0
+
+
+# Rehearsal ----------------------------------------------------------------------------------------
+# A kind's example, read and run from bytes to result, so that a child loads everything before it
+# drops its rights.
+
+
+def read_example(kind: type[Problem]) -> tuple[Problem, Dataset | None, Budget]:
+    """A kind's example as its models."""
+    body = kind.example()
+    dataset = None
+    if kind.Dataset is not None:
+        dataset = kind.Dataset.model_validate(body["problem"]["dataset"]).described()
+        body["problem"]["dataset"] = "example"
+    problem = kind.model_validate(body["problem"])
+    privacy = Privacy.model_validate(body["privacy"]) if "privacy" in body else None
+    return problem, dataset, problem.budget(privacy)
+
+
+def rehearse(kind: type[Problem]) -> Result:
+    """Run a kind's example and its worst cases from bytes to result, and give the example's.
+
+    Loads all code, compiled kernels included, that a job will need, whichever of the kind's methods
+    it uses.
+    """
+    problem, dataset, budget = read_example(kind)
+    public, content = (None, {}) if dataset is None else (dataset.public, dataset.rows())
+    example = Neighbours("example", problem, public, problem.plan(public, budget), content, {})
+    if kind.Dataset is not None and kind.synthesis is not None:
+        kind.synthesis.content(kind.Dataset, public, np.random.default_rng(0), None)
+    for case in (*kind.worst_cases(), example):
+        content = unpack(pack(case.left))
+        for noise in (Noise.seeded(0), Noise.secure()):
+            released = unpack(pack(case.problem.release(case.public, case.plan, content, noise)))
+        case.problem.diagnose(case.public, case.plan, content, Noise.seeded(0))
+        result = case.problem.finish(case.public, case.plan, released, lambda step, total: None)
+    return result

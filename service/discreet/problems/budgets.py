@@ -10,12 +10,12 @@ from typing import Any
 from discreet.errors import FieldIssue, InvalidInput
 from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT
 from discreet.problems import inverse
-from discreet.problems.accuracy import LEVEL, Expected
 from discreet.problems.base import Problem
 from discreet.problems.contents import Profile
 from discreet.problems.federation import FederatedProblem
 from discreet.problems.numbers import Budget, Privacy
 from discreet.problems.plans import Plan
+from discreet.problems.results import LEVEL, Expected
 from discreet_client.intervals import percent, plain
 
 LITTLE, NONE = 5, 10

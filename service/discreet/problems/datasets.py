@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, StringConstraints
 
 from discreet.errors import FieldIssue, InvalidInput
-from discreet.problems.contents import PRIVATE, Content, Mode, Packed
+from discreet.problems.contents import PRIVATE, Content, Mode, Packed, UnitRows
 from discreet.problems.numbers import Delta, Epsilon, Flag, Frozen, Seen
-from discreet.problems.unit_rows import UnitRows
 
 
 def _registered(value: Any) -> Any:

@@ -16,11 +16,11 @@ from typing import Any
 
 from discreet.errors import InvalidInput
 from discreet.privacy.units import EPSILON_UNIT
-from discreet.problems.accuracy import Expected
 from discreet.problems.base import Problem
 from discreet.problems.contents import Profile
 from discreet.problems.numbers import MAX_EPSILON, Accuracy, Budget
 from discreet.problems.plans import Plan
+from discreet.problems.results import Expected
 from discreet_client.intervals import percent
 
 NEAR = 1.005

@@ -11,10 +11,13 @@ whole, by whoever reads it.
 
 from __future__ import annotations
 
+import math
 import struct
 import zipfile
+from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, BinaryIO
@@ -24,8 +27,9 @@ from numba import njit
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from discreet.problems.columns import rearranged, starts_of
-from discreet.problems.contents import Content, Sums
+from discreet.privacy.noise import Noise
+from discreet.problems.contents import Content, Released, Sums, rearranged, starts_of
+from discreet.problems.plans import Plan
 
 LOCAL_HEADER = struct.Struct("<26xHH")
 """The local file header of a member of a ZIP archive: the lengths of its name and of its extra
@@ -304,3 +308,128 @@ def _take(
             break
         place += 1
     return place
+
+
+# Sampled ------------------------------------------------------------------------------------------
+# Kinds whose release may have in memory, of a stored content, the records that it samples.
+#
+# release_sampled(public, plan, records, noise) what is released; reads records by their numbers
+#
+# A method of this kind draws in each step which units take part, with the noise of the release and
+# not by what stands in the data. So it knows what its next steps will draw, and reads that alone.
+# Where it reads does not depend on what was drawn: see `StoredContent.read`.
+
+WINDOW_BYTES = 64 << 20
+"""Of the units that are in memory at once: those that the next steps draw. The smaller it is, the
+more often a content is passed through."""
+PASSED_BYTES_PER_SECOND = 2e9
+"""Read and decrypted, and searched for the units of a window."""
+FILLED = 0.8
+"""How much of a window is full, at least, where steps are small beside it."""
+MOST_PASSING = 2.0
+"""Times the work itself: so long may passing through a content take. A window that takes longer is
+made larger, of contents many times as large as it."""
+
+
+@dataclass(frozen=True)
+class Records:
+    """A stored content, and how much of it may be in memory."""
+
+    content: StoredContent | JoinedContent
+    window_bytes: int
+
+
+class SampledRecords(ABC):
+    """What a kind has beside `Problem` if some of its plans have `sampled_by`, for these plans."""
+
+    @abstractmethod
+    def release_sampled(self, public: Any, plan: Plan, records: Records, noise: Noise) -> Released:
+        """`release` on the content of these records, with the same draws of the same noise: the
+        same arrays, bit for bit. Total."""
+
+    @classmethod
+    @abstractmethod
+    def unit_keys(cls, content: Content) -> NDArray[Any]:
+        """Keys by which the units of a canonical content, and those of several as one, are in
+        order."""
+
+    @abstractmethod
+    def window_bytes(self, public: Any, plan: Plan) -> int:
+        """How much is to be in memory at once, from public figures alone. What is released does not
+        depend on it."""
+
+
+@dataclass(frozen=True)
+class Passing:
+    """Reads of a content, of which no more than a window is in memory: from public figures alone.
+
+    most_bytes: of the content at most; drawn_bytes: of all that is drawn, in `steps` steps, none of
+    which is in two windows; seconds: of the work on what is drawn.
+    """
+
+    most_bytes: float
+    drawn_bytes: float
+    steps: int
+    work_seconds: float
+
+    @property
+    def window_bytes(self) -> int:
+        """WINDOW_BYTES, or as much more as MOST_PASSING or what a single step draws asks for."""
+        times = MOST_PASSING * self.work_seconds * PASSED_BYTES_PER_SECOND / self.most_bytes - 1
+        needed = self.drawn_bytes / FILLED / times if times > 0 else self.most_bytes
+        needed = min(max(needed, self.drawn_bytes / self.steps), self.most_bytes)
+        return max(WINDOW_BYTES, math.ceil(needed))
+
+    @property
+    def seconds(self) -> float:
+        """0 where all is in memory at once: it is read once, as whatever is read as a whole."""
+        if self.most_bytes <= self.window_bytes:
+            return 0.0
+        # A step is never in two windows: of those that are large beside it, the rest stays empty.
+        each = max(1.0, FILLED * self.window_bytes * self.steps // self.drawn_bytes)
+        windows = min(float(self.steps), 1 + self.steps / each)
+        return windows * self.most_bytes / PASSED_BYTES_PER_SECOND
+
+
+# Summed -------------------------------------------------------------------------------------------
+# Kinds whose release may be sums over parts of a content.
+#
+# release_number(public, plan, units, noise) what is released before the sums, which follow from it
+# following(public, plan, before) the plan with what follows from that part_sums(public, plan,
+# content) integer sums over one part, before noise: PRIVATE release_sums(public, plan, sums, noise)
+# what is released of the sums of all parts; total
+#
+# A plan of one event has sums alone. One of more has its other events first: the number of units
+# gets noise, what the sums are to be (a clip) follows from that, and then parts are summed. It is
+# one release all the same, with one price, and the number gets noise once.
+
+
+class SumsOverParts(ABC):
+    """What a kind has beside `Problem` if some of its plans have `parts_by`, for these plans."""
+
+    @abstractmethod
+    def part_sums(self, public: Any, plan: Plan, content: Content) -> Sums:
+        """What a part of a content adds to the sums that are released, before noise: PRIVATE.
+        Total, also for a part without records.
+
+        All records of one unit lie in one part. The sums of any parts in any order add up to those
+        of the whole content, bit for bit: they are integers.
+        """
+
+    @abstractmethod
+    def release_sums(self, public: Any, plan: Plan, sums: Sums, noise: Noise) -> Released:
+        """`release` on the content that has these sums: where they and noise meet. Without what was
+        released before, of which the noise is passed over."""
+
+
+class SumsAfterNumber(SumsOverParts):
+    """What a kind has if some plans with `parts_by` have more than one event, for these plans."""
+
+    @abstractmethod
+    def release_number(self, public: Any, plan: Plan, units: int, noise: Noise) -> Released:
+        """What is released of the number of units: before the sums, with the first draws of the
+        noise."""
+
+    @abstractmethod
+    def following(self, public: Any, plan: Plan, before: Released) -> Plan:
+        """The plan as its sums are to be made after what was released `before`."""

@@ -31,15 +31,19 @@ from discreet.reproduce.hale_example import (
     saddle,
 )
 from discreet.reproduce.report import Line, Report
-from discreet.solvers.saddle.convexity import tightened_box
-from discreet.solvers.saddle.lipschitz import Sensitivities, jacobian_norm_bound, sensitivities
+from discreet.solvers.saddle.convexity import (
+    Sensitivities,
+    jacobian_norm_bound,
+    sensitivities,
+    tightened_box,
+)
 from discreet.solvers.saddle.noise_split import equal_split, joint_distance, split
-from discreet.solvers.saddle.saddle_iteration import run
-from discreet.solvers.saddle.saddle_kernels import Outputs
 from discreet.solvers.saddle.saddle_point import (
+    Outputs,
     SaddleProblem,
     Schedule,
     noised_outputs,
+    run,
     saddle_problem,
 )
 from discreet_client.expressions import parse

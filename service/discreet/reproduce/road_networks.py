@@ -28,7 +28,7 @@ from discreet.errors import DiscreetError, InvalidInput
 from discreet.problems.routing.tntp import read_network, read_trips
 from discreet.solvers.errors import NoSolution
 from discreet.solvers.traffic.determined import open_links
-from discreet.solvers.traffic.shortest_paths import Floats
+from discreet.solvers.traffic.path_flows import Floats
 from discreet.solvers.traffic.traffic_assignment import (
     Assignment,
     Latency,

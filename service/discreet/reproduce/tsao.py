@@ -28,7 +28,7 @@ from discreet.problems.routing.problem import Routing
 from discreet.problems.routing.public import RoutingPublic
 from discreet.reproduce.networks import MORNINGS, poisson_mornings, sioux_falls
 from discreet.reproduce.report import Line, Report
-from discreet.solvers.traffic import unit_flow_descent as descent
+from discreet.solvers.traffic import unit_flow_projection as descent
 from discreet.solvers.traffic.traffic_assignment import Latency, assign
 from discreet.solvers.traffic.unit_flow_projection import UnitFlows
 

@@ -18,7 +18,7 @@ import grpc
 from prometheus_client import Counter
 
 from discreet.errors import Conflict, Unauthenticated
-from discreet.ledger.signer import Signer
+from discreet.ledger.entries import Signer
 from discreet.rpc.admission import Messages
 from discreet.rpc.ed25519 import is_signed
 from discreet.rpc.interceptors import Behaviour, Checked, Interceptor, Received, parsed

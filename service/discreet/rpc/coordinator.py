@@ -26,8 +26,7 @@ import structlog
 from prometheus_client import Counter
 
 from discreet.errors import Unavailable
-from discreet.isolation.children import Zygote
-from discreet.isolation.failures import Limits
+from discreet.isolation.children import Limits, Zygote
 from discreet.observability import faults, telemetry
 from discreet.problems.federation import ROUNDS_ARE_SEEN
 from discreet.rpc.admission import Seats
@@ -38,8 +37,8 @@ from discreet.rpc.session_child import SessionChild, StepFailed, Stepped, TooFew
 from discreet.rpc.statements import certified, end_message
 from discreet.storage import jobs
 from discreet.storage.database import SYSTEM
-from discreet.usecases import leases, running
-from discreet.usecases.claims import CancelRequested, Claim, LostJob
+from discreet.usecases import running
+from discreet.usecases.running import CancelRequested, Claim, LostJob
 from discreet.usecases.services import Services
 from discreet.usecases.sessions import rounds
 from discreet.usecases.sessions.rounds import SessionLease
@@ -409,6 +408,6 @@ class Coordinator:
         def pause() -> float:
             if self.held.roster is None:
                 return POLL_SECONDS
-            return leases.pause_seconds(self._services.settings.lease_seconds)
+            return running.pause_seconds(self._services.settings.lease_seconds)
 
-        return leases.kept(self.held.job_id, renew, pause)
+        return running.kept(self.held.job_id, renew, pause)

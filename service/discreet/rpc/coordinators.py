@@ -9,8 +9,7 @@ import traceback
 import structlog
 
 from discreet.errors import Unavailable
-from discreet.isolation.children import Zygote
-from discreet.isolation.failures import ChildFailed
+from discreet.isolation.children import ChildFailed, Zygote
 from discreet.observability import telemetry
 from discreet.rpc.admission import Seats
 from discreet.rpc.coordinator import Coordinator

@@ -8,9 +8,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from discreet.isolation.children import Zygote
-from discreet.isolation.conversations import Conversation
-from discreet.isolation.failures import Limits
+from discreet.isolation.children import Conversation, Limits, Zygote
 from discreet.problems.federation import CAUSES
 from discreet.usecases.sessions.rounds import SessionLease
 from discreet_client.federation import signing

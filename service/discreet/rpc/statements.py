@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from discreet.ledger.signer import Signer
+from discreet.ledger.entries import Signer
 from discreet.rpc.authentication import signed
 from discreet.usecases.sessions.rounds import Farewell, SessionLease
 from discreet_client.federation import signing

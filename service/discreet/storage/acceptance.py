@@ -13,10 +13,8 @@ from weakref import WeakKeyDictionary, ref
 from sqlalchemy import select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from discreet.storage.block_names import named_together, ranges
-from discreet.storage.database import Database
-from discreet.storage.group_commit import GroupCommit
-from discreet.storage.ledger import AccountBalance, account_balance
+from discreet.storage.database import Database, GroupCommit
+from discreet.storage.ledger import AccountBalance, account_balance, named_together, ranges
 from discreet.storage.queue import QUEUE, RUN_JOB, WAKE_WORKERS
 from discreet.storage.tables import IdempotentRequest
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Mapping, Sequence
+import queue
+import threading
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from contextvars import ContextVar
-from typing import Any, LiteralString
+from typing import Any, Generic, LiteralString, TypeVar
 from weakref import WeakValueDictionary
 
 import psycopg
@@ -22,7 +25,6 @@ from sqlalchemy.pool import NullPool, QueuePool
 from discreet.errors import Unavailable
 from discreet.observability import faults
 from discreet.settings import CONNECT_SECONDS, Settings
-from discreet.storage import poolers
 from discreet.storage.log_memory import LogMemory
 
 log = structlog.get_logger()
@@ -53,7 +55,7 @@ def _connects_to(engine: Engine, url: str) -> None:
 
 def _configure(connection: Any, record: object) -> None:
     """What SQLAlchemy does with each new connection of a pool."""
-    connection.run_async(poolers.prepare_nothing_behind)
+    connection.run_async(prepare_nothing_behind)
 
 
 def user_of(url: str) -> str | None:
@@ -396,7 +398,7 @@ class Database:
             return
         direct_url = None if self.direct_url == self.url else self.direct_url
         try:
-            await asyncio.to_thread(poolers.require_sessions, self.url, direct_url)
+            await asyncio.to_thread(require_sessions, self.url, direct_url)
         except psycopg.Error as error:
             raise trouble(error) or DatabaseTrouble() from error
         self._sessions_kept = True
@@ -421,3 +423,256 @@ async def raw(connection: AsyncConnection) -> psycopg.AsyncConnection:
     driver = pooled.driver_connection
     assert isinstance(driver, psycopg.AsyncConnection)
     return driver
+
+
+# Group commit -------------------------------------------------------------------------------------
+# Sends calls that would only wait for each other to the database together.
+#
+# Whoever holds a lock keeps it until the commit is on the disk, so callers that need the same lock
+# would write to the disk one after the other. Here those that come while a call of their key is
+# under way gather, and go together as the next: one statement, one commit, one write. A caller that
+# finds no call under way does not wait.
+
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
+Answer = TypeVar("Answer")
+
+
+class GroupCommit(Generic[Key, Value, Answer]):
+    """`run` gets up to `most` values of one key and answers each, in order.
+
+    Cancelling a caller stops nothing, since its request may already be under way together with
+    others.
+    """
+
+    def __init__(
+        self, run: Callable[[Key, list[Value]], Awaitable[Sequence[Answer]]], most: int
+    ) -> None:
+        self._run, self._most = run, most
+        self._waiting: dict[Key, deque[tuple[Value, asyncio.Future[Answer]]]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def call(self, key: Key, value: Value) -> Answer:
+        """The answer to `value`, or the error that it meets alone."""
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        if key in self._waiting:
+            self._waiting[key].append((value, future))
+        else:
+            self._waiting[key] = deque([(value, future)])
+            task = asyncio.create_task(self._work(key))
+            self._tasks.add(task)  # the loop itself keeps no more than a weak reference
+            task.add_done_callback(self._tasks.discard)
+        return await future
+
+    async def _work(self, key: Key) -> None:
+        waiting = self._waiting[key]
+        try:
+            while waiting:
+                await self._settle(
+                    key, [waiting.popleft() for _ in range(min(len(waiting), self._most))]
+                )
+        finally:
+            del self._waiting[key]
+            for _, future in waiting:  # this task was cancelled
+                future.cancel()
+
+    async def _settle(self, key: Key, batch: list[tuple[Value, asyncio.Future[Answer]]]) -> None:
+        try:
+            answers = await self._run(key, [value for value, _ in batch])
+        except Exception as error:
+            if (
+                len(batch) > 1
+            ):  # all of it was rolled back: whose fault it was shows when each goes alone
+                for one in batch:
+                    await self._settle(key, [one])
+            elif not batch[0][1].done():
+                batch[0][1].set_exception(error)
+        except BaseException:
+            for _, future in batch:
+                future.cancel()
+            raise
+        else:
+            for (_, future), answer in zip(batch, answers, strict=True):
+                if not future.done():
+                    future.set_result(answer)
+
+
+# Impatience ---------------------------------------------------------------------------------------
+# Calls of drivers that may be silent for longer than anybody waits.
+
+MOST_ABANDONED = 16
+"""Calls that were given up but still wait for a store that does not answer: with so many, no
+further call begins."""
+
+
+class Silent(Exception):
+    """There was no answer in time."""
+
+
+class Crowded(Silent):
+    """So many calls already wait that this one did not begin."""
+
+
+class Impatience:
+    """Threads for blocking calls of one driver, left alone when they take too long."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._abandoned = threading.Semaphore(MOST_ABANDONED)
+
+    def within(self, seconds: float, call: Callable[[], Answer]) -> Answer:
+        """What `call` returns or raises; Silent when it takes longer. A driver that waits longer
+        than this keeps its thread until it ends by itself."""
+        if not self._abandoned.acquire(blocking=False):
+            raise Crowded
+        answers: queue.SimpleQueue[tuple[bool, Any]] = queue.SimpleQueue()
+
+        def work() -> None:
+            try:
+                answers.put((True, call()))
+            except BaseException as error:
+                answers.put((False, error))
+            finally:
+                self._abandoned.release()
+
+        threading.Thread(target=work, daemon=True, name=self._name).start()
+        try:
+            came, answer = answers.get(timeout=seconds)
+        except queue.Empty:
+            raise Silent from None
+        if not came:
+            raise answer
+        found: Answer = answer
+        return found
+
+
+# Poolers ------------------------------------------------------------------------------------------
+# A connection pooler that may stand between the service and PostgreSQL.
+#
+# PgBouncer in transaction mode gives each transaction any free connection to the server. State that
+# outlives a transaction is lost there: prepared statements, LISTEN, session locks. So nothing is
+# prepared behind a pooler, every setting is local to its transaction, and what needs a session uses
+# `DISCREET_DATABASE_DIRECT_URL`.
+#
+# A pooler is recognised by the process number that it sends at the start of a connection, for
+# cancelling: it differs from what `pg_backend_pid()` returns.
+
+LOOKS = 5
+"""How often two connections are compared: in session mode they keep their processes every time,
+while in transaction mode one of them soon changes."""
+
+_BACKEND = "SELECT pg_backend_pid()"
+_BACKEND_IN_TRANSACTION = f"BEGIN; {_BACKEND}; COMMIT"
+_PLACE = """
+SELECT system_identifier, (SELECT oid FROM pg_database WHERE datname = current_database())
+FROM pg_control_system()
+"""
+
+
+class WrongPooler(Unavailable):
+    """There is a pooler where a session is needed."""
+
+    code = "wrong_pooler"
+
+
+async def prepare_nothing_behind(connection: psycopg.AsyncConnection) -> None:
+    """Turn off prepared statements on a new connection that goes through a pooler."""
+    found = await (await connection.execute(_BACKEND, prepare=False)).fetchone()
+    if found != (connection.info.backend_pid,):
+        connection.prepare_threshold = None
+
+
+async def configure(connection: psycopg.AsyncConnection) -> None:
+    """`prepare_nothing_behind` for a pool whose connections must be outside any transaction."""
+    await prepare_nothing_behind(connection)
+    await connection.rollback()
+
+
+def require_sessions(url: str, direct_url: str | None) -> None:
+    """WrongPooler if notifications that are sent on `url` do not arrive on `direct_url` (None: one
+    URL serves for both). psycopg.Error if the database does not answer, so that this is unknown."""
+    if not keeps_sessions(direct_url or url):
+        raise WrongPooler(
+            f"{_leads('DISCREET_DATABASE_DIRECT_URL')}: it must lead to the server itself"
+            if direct_url
+            else f"{_leads('DISCREET_DATABASE_URL')}: set DISCREET_DATABASE_DIRECT_URL to the "
+            "server itself beside it"
+        )
+    if direct_url and _place(direct_url) != _place(url):
+        raise WrongPooler(
+            "DISCREET_DATABASE_URL and DISCREET_DATABASE_DIRECT_URL lead to different databases"
+        )
+
+
+def require_migration_session(url: str) -> None:
+    """WrongPooler if a migration would lose its lock. psycopg.Error as above."""
+    if not keeps_sessions(url):
+        raise WrongPooler(
+            "a migration holds a session lock, but this URL leads through a pooler that may give "
+            "each transaction another session: set DISCREET_MIGRATION_DATABASE_URL to the server "
+            "itself"
+        )
+
+
+def keeps_sessions(url: str) -> bool:
+    """Whether a connection to this URL stays with one process of the server, as LISTEN requires.
+
+    Behind a pooler two connections are watched: if both use the same process, or one uses several,
+    the pooler is in transaction mode. An idle pooler gives both the same process; a busy one gives
+    each of them different ones.
+    """
+    with _connected(url) as first:
+        own = _backend(first)
+        if own == first.info.backend_pid:
+            return True
+        with _connected(url) as second:
+            return all(_backend(second) != own and _backend(first) == own for _ in range(LOOKS))
+
+
+def _backend(connection: psycopg.Connection[Any]) -> int:
+    """The number of the server process that answers a transaction."""
+    cursor = connection.execute(_BACKEND_IN_TRANSACTION, prepare=False)
+    cursor.nextset()
+    found = cursor.fetchone()
+    assert found is not None
+    return int(found[0])
+
+
+def _place(url: str) -> object:
+    """Which database of which server answers. WrongPooler if the pooler allows no transactions."""
+    with _connected(url) as connection:
+        try:
+            with connection.transaction():
+                return connection.execute(_PLACE).fetchone()
+        except psycopg.errors.ProtocolViolation as error:
+            raise WrongPooler(f"a pooler does not let transactions through: {error}") from error
+
+
+def _connected(url: str) -> psycopg.Connection[Any]:
+    return psycopg.connect(url, autocommit=True, prepare_threshold=None)
+
+
+def _leads(name: str) -> str:
+    return (
+        f"{name} leads through a pooler that may give each transaction another connection to the "
+        "server, so that LISTEN does not work there"
+    )
+
+
+# Rows ---------------------------------------------------------------------------------------------
+# What all repositories use: a row as a dictionary, and advisory locks of a transaction.
+
+Row = dict[str, Any]
+
+_LOCK = text("SELECT pg_advisory_xact_lock(hashtextextended(:key, :seed))")
+
+
+def one_of(result: Any) -> Row | None:
+    """The only row of a result, or None; MultipleResultsFound if there are several."""
+    row = result.mappings().one_or_none()
+    return None if row is None else dict(row)
+
+
+async def lock_key(connection: AsyncConnection, key: str, seed: int = 0) -> None:
+    """Lock out other transactions that lock this key with this seed, until this one ends."""
+    await connection.execute(_LOCK, {"key": key, "seed": seed})

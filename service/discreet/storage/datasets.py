@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 from collections.abc import AsyncIterator, Iterable
 from datetime import datetime
 from itertools import islice
@@ -10,7 +12,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, and_, delete, func, insert, or_, select, text, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from discreet.storage.rows import Row, lock_key, one_of
+from discreet.storage.database import Row, lock_key, one_of
 from discreet.storage.tables import UNFINISHED, Dataset, DatasetChunk, DatasetRevision, Job
 
 CHUNKS_AT_ONCE = 4
@@ -346,3 +348,15 @@ def _offered() -> ColumnElement[bool]:
         or_(Dataset.expires_at.is_(None), Dataset.expires_at > func.now()),
         or_(~Dataset.delete_after_job, ~used.exists()),
     )
+
+
+# Digests ------------------------------------------------------------------------------------------
+# The keyed digest of a content: a plain one would confirm a guess of the data.
+
+
+def content_digest(digest_key: bytes, tenant_id: str, canonical: Iterable[bytes]) -> bytes:
+    """32 bytes: the same for the same canonical content of the same tenant, however it was sent."""
+    mac = hmac.new(digest_key, f"discreet/dataset/v1\0{tenant_id}\0".encode(), hashlib.sha256)
+    for part in canonical:
+        mac.update(part)
+    return mac.digest()

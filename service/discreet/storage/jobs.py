@@ -8,7 +8,7 @@ another one cannot change it.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal
 
@@ -22,15 +22,17 @@ from sqlalchemy import (
     or_,
     select,
     text,
+    tuple_,
     update,
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.orm import aliased
 
-from discreet.storage import shares, webhooks
+from discreet.storage import webhooks
 from discreet.storage.acceptance import CHANNEL, Row
-from discreet.storage.result_tables import JobEvent, Release
-from discreet.storage.rows import one_of
+from discreet.storage.database import one_of
+from discreet.storage.queue import WAKE_WORKERS
+from discreet.storage.result_tables import JobEvent, JobShare, Release
 from discreet.storage.source_tables import Source
 from discreet.storage.tables import UNFINISHED, Dataset, IdempotentRequest, Job
 from discreet.storage.wait_tables import WAITS, JobWait
@@ -150,7 +152,7 @@ async def claim(connection: AsyncConnection, job_id: str, lease_seconds: float) 
     )
     row = (await connection.execute(statement)).mappings().one_or_none()
     if row is not None and row["attempt"] > 1:
-        await shares.forget(connection, job_id)
+        await forget(connection, job_id)
     if row is not None and row["attempt"] == 1:
         await add_event(connection, job_id, "state", {"state": "running"})
     return None if row is None else dict(row)
@@ -183,7 +185,7 @@ async def hold(connection: AsyncConnection, job_id: str, attempt: int) -> bool |
 async def release(connection: AsyncConnection, job_id: str, *, failed: bool) -> Row:
     """Give back a job that this transaction holds. The attempt keeps its number: tokens never
     repeat."""
-    await shares.forget(connection, job_id)
+    await forget(connection, job_id)
     statement = (
         update(Job)
         .where(Job.id == job_id)
@@ -233,7 +235,7 @@ async def end(
     await webhooks.announce(
         connection, tenant_id, _TOLD[state], job_id, {"job": job_id, "kind": kind, "state": state}
     )
-    await shares.forget(connection, job_id)
+    await forget(connection, job_id)
     kept = and_(Release.digest.is_not(None), literal(state) == "succeeded")
     await connection.execute(delete(Release).where(Release.job_id == job_id, ~kept))
     await add_event(
@@ -397,4 +399,254 @@ _ACTIVE_OF_DATASET = text(
       WHERE j.state IN {UNFINISHED}
     )
     """  # noqa: S608 - states that the code names
+)
+
+
+# Shares -------------------------------------------------------------------------------------------
+# Shares of running releases that idle workers take: every query about them.
+#
+# A row is one share of one attempt. Whoever has taken one and is killed leaves it taken: the worker
+# that offers it reads it in the end itself, so that nobody waits for a lease of its. Nor for a
+# lock: whoever was stopped or cut off inside a transaction holds its row for as long as
+# IDLE_IN_TRANSACTION_SECONDS. Deleting passes such a row over, and the search for stranded jobs
+# deletes it later (`forget_left`).
+
+LEADER = 0
+"""Stands in `taken_by` for the worker that offers the share."""
+
+
+async def offer(
+    connection: AsyncConnection,
+    job_id: str,
+    attempt: int,
+    shares: int,
+    key_id: str,
+    wrapped_key: bytes,
+) -> None:
+    """Offer the shares of an attempt, whose job this transaction holds, and wake workers. Once or
+    more often."""
+    values = {"job": job_id, "attempt": attempt, "shares": shares, "key": key_id}
+    await connection.execute(_OFFER, values | {"wrapped": wrapped_key})
+    for channel, notice in WAKE_WORKERS.items():
+        await connection.execute(_WAKE, {"channel": channel, "notice": notice})
+
+
+async def take(
+    connection: AsyncConnection, worker: int, not_of: Collection[str], of: str | None = None
+) -> Row | None:
+    """An open share of the running job whose turn came first, now this worker's, except of
+    these jobs, or of the job `of` alone; None if there is none."""
+    values = {"worker": worker, "not": list(not_of), "of": of}
+    return one_of(await connection.execute(_TAKE, values))
+
+
+async def are_wanted(connection: AsyncConnection, job_id: str, attempt: int) -> bool:
+    """Whether this attempt at the job is still at its release, whose shares were offered: nothing
+    has been released, and a worker has it."""
+    values = {"job": job_id, "attempt": attempt}
+    return (await connection.execute(_ARE_WANTED, values)).scalar_one_or_none() is not None
+
+
+async def take_own(connection: AsyncConnection, job_id: str, attempt: int) -> int | None:
+    """The number of an open share, now that of the worker that offers it."""
+    values = {"job": job_id, "attempt": attempt, "leader": LEADER}
+    return (await connection.execute(_TAKE_OWN, values)).scalar_one_or_none()
+
+
+async def hand_back(
+    connection: AsyncConnection,
+    job_id: str,
+    attempt: int,
+    number: int,
+    worker: int,
+    sealed: bytes | None,
+) -> bool:
+    """Store what this worker found of its share; without that the share is open again. False if
+    nobody needs it any more."""
+    statement = update(JobShare).where(*_of(job_id, attempt), JobShare.number == number)
+    statement = statement.where(
+        JobShare.taken_by == worker, JobShare.sealed.is_(None), JobShare.wrapped_key.is_not(None)
+    )
+    values = {"taken_by": None} if sealed is None else {"sealed": sealed}
+    return bool((await connection.execute(statement.values(values))).rowcount)
+
+
+async def returned(
+    connection: AsyncConnection, job_id: str, attempt: int, wanted: Collection[int], most: int
+) -> dict[int, bytes]:
+    """What others have found, sealed, by the share's number. What is longer than `most` bytes is
+    left out: no worker writes it, and it is not to fill the memory of one."""
+    values = {"job": job_id, "attempt": attempt, "wanted": list(wanted), "most": most}
+    return {row[0]: bytes(row[1]) for row in await connection.execute(_RETURNED, values)}
+
+
+async def close(connection: AsyncConnection, job_id: str, attempt: int) -> None:
+    """Delete what was found, and the key of what may still come: nothing is needed any more. Who
+    helped stays until `forget`."""
+    statement = update(JobShare).where(_free(*_of(job_id, attempt)))
+    await connection.execute(statement.values(sealed=None, wrapped_key=None))
+
+
+async def forget(connection: AsyncConnection, job_id: str) -> None:
+    """Delete all shares of a job, of whichever attempt."""
+    await connection.execute(delete(JobShare).where(_free(JobShare.job_id == job_id)))
+
+
+async def forget_left(connection: AsyncConnection) -> int:
+    """Delete shares that a worker left behind when it was killed; returns their number."""
+    return (await connection.execute(_FORGET_LEFT)).rowcount
+
+
+def _of(job_id: str, attempt: int) -> tuple[Any, Any]:
+    return JobShare.job_id == job_id, JobShare.attempt == attempt
+
+
+def _free(*which: Any) -> Any:
+    """True of those of these rows that nobody has locked, which are locked then."""
+    place = select(JobShare.job_id, JobShare.number).where(*which)
+    free = place.with_for_update(skip_locked=True)
+    return tuple_(JobShare.job_id, JobShare.number).in_(free)
+
+
+_OFFER = text(
+    """
+    INSERT INTO job_shares (job_id, number, shares, attempt, content_key_id, wrapped_key)
+    SELECT :job, number, CAST(:shares AS integer), :attempt, :key, :wrapped
+    FROM generate_series(0, CAST(:shares AS integer) - 1) AS number
+    ON CONFLICT (job_id, number) DO NOTHING
+    """
+)
+_WAKE = text("SELECT pg_notify(:channel, :notice)")
+# The last share first: who offers them begins with the first.
+_TAKE = text(
+    """
+    UPDATE job_shares AS share SET taken_by = :worker
+    WHERE (share.job_id, share.number) = (
+      SELECT open.job_id, open.number
+      FROM job_shares AS open JOIN jobs AS running ON running.id = open.job_id
+      WHERE open.taken_by IS NULL AND open.wrapped_key IS NOT NULL
+        AND running.state = 'running' AND running.attempt = open.attempt
+        AND running.lease_until > clock_timestamp()
+        AND open.job_id <> ALL (CAST(:not AS text[]))
+        AND (CAST(:of AS text) IS NULL OR open.job_id = :of)
+      ORDER BY running.fair_tag, open.job_id, open.number DESC LIMIT 1
+      FOR UPDATE OF open SKIP LOCKED)
+    RETURNING share.job_id, share.number, share.shares, share.attempt, share.content_key_id,
+      share.wrapped_key
+    """
+)
+_ARE_WANTED = text(
+    """
+    SELECT job.id FROM jobs AS job
+    WHERE job.id = :job AND job.attempt = :attempt AND job.state = 'running'
+      AND job.lease_until > clock_timestamp()
+      AND EXISTS (SELECT FROM job_shares WHERE job_id = :job AND attempt = :attempt)
+      AND NOT EXISTS (SELECT FROM releases WHERE job_id = :job)
+    """
+)
+_TAKE_OWN = text(
+    """
+    UPDATE job_shares SET taken_by = :leader
+    WHERE job_id = :job AND number = (
+      SELECT number FROM job_shares
+      WHERE job_id = :job AND attempt = :attempt AND taken_by IS NULL AND wrapped_key IS NOT NULL
+      ORDER BY number LIMIT 1
+      FOR UPDATE SKIP LOCKED)
+    RETURNING number
+    """
+)
+_RETURNED = text(
+    """
+    SELECT number, sealed FROM job_shares
+    WHERE job_id = :job AND attempt = :attempt AND sealed IS NOT NULL
+      AND number = ANY (CAST(:wanted AS integer[])) AND octet_length(sealed) <= :most
+    """
+)
+_FORGET_LEFT = text(
+    """
+    DELETE FROM job_shares WHERE (job_id, number) IN (
+      SELECT share.job_id, share.number
+      FROM job_shares AS share JOIN jobs AS job ON job.id = share.job_id
+      WHERE NOT (job.state = 'running' AND job.attempt = share.attempt
+        AND job.lease_until > clock_timestamp())
+      FOR UPDATE OF share SKIP LOCKED)
+    """
+)
+
+
+# Stored releases ----------------------------------------------------------------------------------
+# Sealed releases of jobs and which of them may be asked again: every query about them.
+
+
+async def store_release(
+    connection: AsyncConnection,
+    job_id: str,
+    attempt: int,
+    key_id: str,
+    sealed: bytes,
+    *,
+    wrapped_key: bytes | None = None,
+    terms: bytes | None = None,
+    digest: bytes | None = None,
+) -> None:
+    """Store a release once: a caller that does not know whether its commit succeeded may repeat
+    it, and the first row stays."""
+    values = {"job": job_id, "attempt": attempt, "key": key_id, "sealed": sealed}
+    await connection.execute(
+        _STORE_RELEASE, values | {"wrapped": wrapped_key, "terms": terms, "digest": digest}
+    )
+
+
+async def is_released(connection: AsyncConnection, job_id: str) -> bool:
+    """Whether a release of the job is stored."""
+    return (
+        await connection.execute(select(Release.job_id).where(Release.job_id == job_id))
+    ).first() is not None
+
+
+async def find_release(connection: AsyncConnection, job_id: str) -> Row | None:
+    return one_of(await connection.execute(select(Release).where(Release.job_id == job_id)))
+
+
+async def to_ask_again(
+    connection: AsyncConnection, tenant_id: str, job_ids: Sequence[str]
+) -> dict[str, Row]:
+    """Of these jobs of the tenant by id: what was asked, what was done, whether a release of it is
+    kept, its size, and what may be known of its dataset, also when that was erased."""
+    rows = await connection.execute(_TO_ASK_AGAIN, {"tenant": tenant_id, "jobs": list(job_ids)})
+    return {row["id"]: dict(row) for row in rows.mappings()}
+
+
+async def reusable(connection: AsyncConnection, tenant_id: str, key: bytes) -> list[str]:
+    """Jobs whose release of this key is kept, least noise first; ten at most."""
+    statement = select(func.reusable_jobs(tenant_id, key))
+    return list((await connection.execute(statement)).scalar_one())
+
+
+_STORE_RELEASE = text(
+    """
+    INSERT INTO releases (job_id, attempt, content_key_id, sealed, wrapped_key, terms, digest)
+    VALUES (:job, :attempt, :key, :sealed, :wrapped, :terms, :digest)
+    ON CONFLICT (job_id) DO NOTHING
+    """
+)
+
+_TO_ASK_AGAIN = text(
+    """
+    SELECT job.id, job.kind, job.state, job.problem, job.plan, job.seed, job.released_by,
+           job.result_gone_at,
+           coalesce(job.dataset_id, job.problem #>> '{source,versions}') AS dataset_id,
+           release.digest IS NOT NULL AS kept, octet_length(release.sealed) AS bytes,
+           data.publics, data.mode, data.deleted_at, data.corrected
+    FROM jobs AS job
+    LEFT JOIN releases AS release ON release.job_id = job.id
+    LEFT JOIN LATERAL (
+      SELECT jsonb_agg(dataset.public) AS publics, min(dataset.mode) AS mode,
+        min(dataset.deleted_at) AS deleted_at, max(dataset.revision) > 1 AS corrected
+      FROM datasets AS dataset WHERE dataset.id IN (
+        SELECT job.dataset_id
+        UNION ALL SELECT b.dataset_id FROM job_blocks AS b WHERE b.job_id = job.id)
+    ) AS data ON true
+    WHERE job.tenant_id = :tenant AND job.id = ANY(CAST(:jobs AS text[]))
+    """
 )

@@ -12,14 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import rfc8785
-from sqlalchemy import ColumnElement, Integer, bindparam, cast, func, select, text
+from sqlalchemy import ColumnElement, Integer, bindparam, cast, func, insert, select, text, update
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.types import Text
 
-from discreet.storage.block_names import chain_of, named_together
-from discreet.storage.database import Database
-from discreet.storage.rows import lock_key
+from discreet.storage.database import Database, Row, lock_key, one_of
+from discreet.storage.people_tables import BudgetRequest
 from discreet.storage.source_tables import BlockSums
 from discreet.storage.tables import Account, LedgerEntry
 
@@ -338,3 +337,191 @@ _SETTLE = text(
     FROM ledger_settle(:job, :actor) AS s
     """
 )
+
+
+# Block names --------------------------------------------------------------------------------------
+# Names of the accounts of blocks that share a chain: chain, a dot, and the block's number.
+
+
+def chain_of(account_id: str) -> tuple[str, int | None]:
+    """The account that holds an account's entries, and the number of the block that the account
+    stands for."""
+    chain, _, number = account_id.partition(".")
+    return (chain, int(number)) if number.isascii() and number.isdecimal() else (account_id, None)
+
+
+def named_together(accounts: Sequence[str]) -> list[str]:
+    """Accounts in the form in which the database reserves on them: consecutive blocks are one
+    name, `chain.1-30`. The database checks that each exists and is named once."""
+    runs: list[list[str]] = []
+    chain, number, following = "", None, None
+    for account in accounts:
+        if account == following:
+            runs[-1][1] = account
+        else:
+            runs.append([account, account])
+            chain, number = chain_of(account)
+        if number is not None:
+            number += 1
+        following = None if number is None else f"{chain}.{number}"
+    return [
+        first if first == last else f"{first}-{last.rpartition('.')[2]}" for first, last in runs
+    ]
+
+
+def ranges(numbers: Sequence[int]) -> str:
+    """A set of numbers as the text of a PostgreSQL multirange: `{[1,31),[40,41)}`."""
+    runs: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if runs and runs[-1][1] == number:
+            runs[-1][1] = number + 1
+        else:
+            runs.append([number, number + 1])
+    return "{" + ",".join(f"[{first},{end})" for first, end in runs) + "}"
+
+
+# Budget requests ----------------------------------------------------------------------------------
+# Requests for a larger budget. Nothing here writes the ledger: a grant does.
+
+
+async def lock_principal(connection: AsyncConnection, tenant_id: str, principal: str) -> None:
+    """Lock out other requests of the principal until this transaction ends, so that the open ones
+    can be counted."""
+    await lock_key(connection, f"budget_requests/{tenant_id}/{principal}")
+
+
+async def count_open(connection: AsyncConnection, tenant_id: str, principal: str) -> int:
+    statement = select(func.count()).where(
+        BudgetRequest.tenant_id == tenant_id,
+        BudgetRequest.principal == principal,
+        BudgetRequest.state == "open",
+    )
+    return int((await connection.execute(statement)).scalar_one())
+
+
+async def add(connection: AsyncConnection, **values: Any) -> Row:
+    row = (
+        (await connection.execute(insert(BudgetRequest).values(**values).returning(BudgetRequest)))
+        .mappings()
+        .one()
+    )
+    return dict(row)
+
+
+async def newest(
+    connection: AsyncConnection, tenant_id: str, account_id: str, size: int
+) -> list[Row]:
+    """Requests on an account, newest first."""
+    statement = (
+        select(*BudgetRequest.__table__.columns)
+        .where(BudgetRequest.tenant_id == tenant_id, BudgetRequest.account_id == account_id)
+        .order_by(BudgetRequest.created_at.desc(), BudgetRequest.id.desc())
+        .limit(size)
+    )
+    return [dict(row) for row in (await connection.execute(statement)).mappings()]
+
+
+async def all_open(connection: AsyncConnection, tenant_id: str, size: int) -> list[Row]:
+    """Requests of the tenant that nobody has answered, oldest first."""
+    statement = (
+        select(*BudgetRequest.__table__.columns)
+        .where(BudgetRequest.tenant_id == tenant_id, BudgetRequest.state == "open")
+        .order_by(BudgetRequest.created_at, BudgetRequest.id)
+        .limit(size)
+    )
+    return [dict(row) for row in (await connection.execute(statement)).mappings()]
+
+
+async def lock(
+    connection: AsyncConnection, tenant_id: str, account_id: str, request_id: str
+) -> Row | None:
+    """The request, locked until this transaction ends, so that it is answered only once."""
+    statement = (
+        select(*BudgetRequest.__table__.columns)
+        .where(
+            BudgetRequest.id == request_id,
+            BudgetRequest.tenant_id == tenant_id,
+            BudgetRequest.account_id == account_id,
+        )
+        .with_for_update()
+    )
+    return one_of(await connection.execute(statement))
+
+
+async def answer(
+    connection: AsyncConnection, request_id: str, state: str, *, owner: str, says: str
+) -> Row:
+    """Grant or decline a request that this transaction has locked."""
+    statement = (
+        update(BudgetRequest)
+        .where(BudgetRequest.id == request_id)
+        .values(state=state, answered_by=owner, answer=says, answered_at=func.now())
+        .returning(BudgetRequest)
+    )
+    return dict((await connection.execute(statement)).mappings().one())
+
+
+# Chains -------------------------------------------------------------------------------------------
+# Sources whose blocks share one chain of entries: the balance of each block is kept as sums beside
+# it.
+#
+# The account of a block is named after the chain and the block's number there, with a dot between,
+# and has no entries of its own. Rules and sums stand in `migrations/current/02_ledger.sql`.
+
+
+async def open_chain(
+    connection: AsyncConnection, account_id: str, *, tenant_id: str, unit: str
+) -> None:
+    """The chain of a source; its first entry opens its first block."""
+    await connection.execute(
+        _OPEN_chains, {"account": account_id, "tenant": tenant_id, "unit": unit}
+    )
+
+
+async def open_block(
+    connection: AsyncConnection,
+    chain_id: str,
+    *,
+    cap: Amounts,
+    filters: Mapping[str, Amounts],
+    actor: str,
+    reason: str,
+) -> str:
+    """The next block of a chain: its account."""
+    values = {
+        "chain": chain_id,
+        "cap": dict(cap),
+        "filters": dict(filters),
+        "actor": actor,
+        "reason": reason,
+    }
+    return str((await connection.execute(_OPEN_BLOCK, values)).scalar_one())
+
+
+async def charged_accounts(connection: AsyncConnection, job_id: str) -> list[str]:
+    """The accounts on which a job has reserved, each block by itself."""
+    return list((await connection.execute(_CHARGED, {"job": job_id})).scalars())
+
+
+async def sums(
+    connection: AsyncConnection, chain_id: str
+) -> dict[int, tuple[dict[str, str], dict[str, str], dict[str, str]]]:
+    """Totals, reserved amounts and cap of each block of a chain, by its number."""
+    columns = (BlockSums.number, BlockSums.totals(), BlockSums.reserved(), BlockSums.cap)
+    rows = await connection.execute(select(*columns).where(BlockSums.chain_id == chain_id))
+    return {number: (totals, reserved, cap) for number, totals, reserved, cap in rows}
+
+
+_OPEN_chains = text("SELECT ledger_open_chain(:account, :tenant, :unit)")
+_OPEN_BLOCK = text("SELECT ledger_open_block(:chain, :cap, :filters, :actor, :reason)").bindparams(
+    bindparam("cap", type_=JSONB), bindparam("filters", type_=JSONB)
+)
+_CHARGED = text(
+    """
+    SELECT coalesce(b.account_id, e.account_id) FROM ledger_entries AS e
+    LEFT JOIN LATERAL unnest(e.blocks) AS r ON true
+    LEFT JOIN block_sums AS b
+      ON b.chain_id = e.account_id AND b.number >= lower(r) AND b.number < upper(r)
+    WHERE e.job_id = :job AND e.kind = 'reserve' ORDER BY 1
+    """
+).bindparams(bindparam("job", type_=Text))

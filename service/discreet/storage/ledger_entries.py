@@ -10,8 +10,7 @@ from typing import Any
 from sqlalchemy import bindparam, select, true, tuple_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from discreet.storage.block_names import chain_of
-from discreet.storage.ledger import about
+from discreet.storage.ledger import about, chain_of
 from discreet.storage.tables import Account, LedgerEntry
 
 

@@ -25,8 +25,12 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 
 from discreet.errors import Unavailable
 from discreet.settings import Settings
-from discreet.storage.database import connection_string, sync_engine, user_of
-from discreet.storage.poolers import require_migration_session
+from discreet.storage.database import (
+    connection_string,
+    require_migration_session,
+    sync_engine,
+    user_of,
+)
 from discreet.storage.schema import WrongSchema, oldest_code, revisions, scripts
 
 # One migration at a time on one database, whoever starts it.

@@ -10,8 +10,8 @@ from typing import Any, Literal
 from sqlalchemy import delete, func, insert, select, text, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from discreet.storage.database import one_of
 from discreet.storage.operation_tables import Backup, Process
-from discreet.storage.rows import one_of
 
 MadeWith = Literal["discreet", "other"]
 

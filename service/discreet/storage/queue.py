@@ -11,7 +11,7 @@ from procrastinate import App, PsycopgConnector
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from discreet.storage import poolers
+from discreet.storage import database as poolers
 from discreet.storage.database import Database, raw
 
 RUN_JOB = "discreet.run_job"

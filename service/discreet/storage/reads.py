@@ -9,8 +9,8 @@ from typing import Any
 from sqlalchemy import delete, func, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from discreet.storage.database import Row, one_of
 from discreet.storage.datasets import CHUNKS_AT_ONCE
-from discreet.storage.rows import Row, one_of
 from discreet.storage.tables import Read, ReadChunk
 
 

@@ -10,8 +10,7 @@ from sqlalchemy import delete, func, insert, or_, select, text, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from discreet.storage.database import SYSTEM, Database
-from discreet.storage.rows import Row, one_of
+from discreet.storage.database import SYSTEM, Database, Row, one_of
 from discreet.storage.session_tables import (
     FederatedSession,
     GroupMember,

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import func, insert, select, text, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from discreet.storage.rows import Row, lock_key, one_of
+from discreet.storage.database import Row, lock_key, one_of
 from discreet.storage.source_tables import Source
 from discreet.storage.tables import UNFINISHED, Dataset, Job
 

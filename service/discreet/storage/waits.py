@@ -13,8 +13,8 @@ from typing import Any
 from sqlalchemy import delete, func, insert, select, text, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from discreet.storage.database import Row, lock_key, one_of
 from discreet.storage.jobs import add_event
-from discreet.storage.rows import Row, lock_key, one_of
 from discreet.storage.tables import UNFINISHED, Job
 from discreet.storage.wait_tables import JobWait, SourceRule, SourceUse, SourceWake
 

@@ -16,12 +16,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from discreet.errors import Conflict, FieldIssue, Forbidden, InvalidInput, NotFound, Unauthenticated
-from discreet.storage import audit_log, identities, tenants
+from discreet.storage import audit_log, tenants
 from discreet.storage.database import SYSTEM
 from discreet.storage.identifiers import new_id
-from discreet.storage.identities import is_a_persons_name
 from discreet.storage.secrets import Secrets
-from discreet.storage.tenants import FoundKey, Principal
+from discreet.storage.tenants import FoundKey, Principal, is_a_persons_name
 from discreet.usecases.services import Services
 
 PREFIX = "dsc_"
@@ -118,7 +117,7 @@ async def hold(connection: Any, principal: Principal) -> None:
     being served."""
     await tenants.lock_access(connection)
     if principal.issuer is not None:
-        if not await identities.is_welcome(connection, principal.key_id):
+        if not await tenants.is_welcome(connection, principal.key_id):
             raise Unauthenticated(
                 "this person was removed here; an owner or operator can undo that", code=REMOVED
             )
@@ -292,3 +291,36 @@ def _checksum(body: str) -> str:
         value, digit = divmod(value, len(_ALPHABET))
         digits += _ALPHABET[digit]
     return digits
+
+
+# Audit log ----------------------------------------------------------------------------------------
+# Reading the audit log: every change to a tenant, and who made it. The ledger says what was spent;
+# this log says who registered and erased data, set caps, made and revoked keys and tenants, signed
+# rosters, logged in, and removed people.
+
+READERS = ("operator", "owner", "auditor")
+
+
+async def page(
+    services: Services,
+    principal: Principal,
+    *,
+    before: int | None = None,
+    action: str | None = None,
+    by: str | None = None,
+    since: datetime | None = None,
+    size: int,
+) -> list[dict[str, Any]]:
+    """Entries, newest first: those of the principal's tenant, or of all tenants for an operator."""
+    require(principal, *READERS)
+    tenant_id = None if principal.role == "operator" else principal.tenant_id
+    async with services.database.transaction(tenant_id or SYSTEM) as connection:
+        return await audit_log.page(
+            connection,
+            tenant_id,
+            before=before,
+            action=action,
+            principal=by,
+            since=since,
+            size=size,
+        )

@@ -16,7 +16,7 @@ from discreet.problems.federation import is_session
 from discreet.problems.numbers import Privacy
 from discreet.problems.plans import Plan
 from discreet.problems.reuse import MOST_RELEASES, ProblemOnData, differences, plan_of, unlike
-from discreet.storage import stored_releases
+from discreet.storage import jobs
 from discreet.storage.database import Database
 from discreet.storage.jobs import FINAL
 from discreet.storage.tenants import Principal
@@ -76,9 +76,7 @@ async def find(
     if given:
         raise InvalidInput(given)
     async with database.transaction(principal.tenant_id) as connection:
-        named = await stored_releases.to_ask_again(
-            connection, principal.tenant_id, problem.first_jobs
-        )
+        named = await jobs.to_ask_again(connection, principal.tenant_id, problem.first_jobs)
         for place, job_id in enumerate(problem.first_jobs):
             if job_id not in named:
                 raise NotFound(f"there is no job {job_id}", pointer=_pointer(problem, place))
@@ -92,7 +90,7 @@ async def find(
         if len(roots) > MOST_RELEASES:  # before their rows are read, which may be large
             says = f"these are {len(roots)} releases; at most {MOST_RELEASES} can be combined"
             raise InvalidInput(says, pointer=POINTER)
-        found = await stored_releases.to_ask_again(connection, principal.tenant_id, roots)
+        found = await jobs.to_ask_again(connection, principal.tenant_id, roots)
     for job_id in roots:
         if (why := nothing_released(found[job_id])) is not None:
             raise Conflict(f"{job_id} {why}", code="no_release")
@@ -141,9 +139,7 @@ async def _kept(database: Database, principal: Principal, row: Row) -> tuple[Pro
     none is."""
     root = (row["released_by"] or [row["id"]])[0]
     async with database.transaction(principal.tenant_id) as connection:
-        first = (await stored_releases.to_ask_again(connection, principal.tenant_id, [root])).get(
-            root
-        )
+        first = (await jobs.to_ask_again(connection, principal.tenant_id, [root])).get(root)
     if first is None or nothing_released(first) is not None:
         return None, None
 

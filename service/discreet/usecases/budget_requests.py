@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from discreet.errors import Conflict, Forbidden, NotFound
 from discreet.privacy.filters import Cap
 from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT, to_decimal
-from discreet.storage import audit_log, budget_requests, ledger
+from discreet.storage import audit_log, ledger
 from discreet.storage.identifiers import new_id
 from discreet.storage.tenants import Principal
 from discreet.usecases.access import require
@@ -45,17 +45,14 @@ async def ask(
     async with services.database.transaction(principal.tenant_id) as connection:
         if await _scope(connection, principal, account_id) == AGENT:
             raise Forbidden(AGENTS_OWN)
-        await budget_requests.lock_principal(connection, principal.tenant_id, principal.name)
-        if (
-            await budget_requests.count_open(connection, principal.tenant_id, principal.name)
-            >= MOST_OPEN
-        ):
+        await ledger.lock_principal(connection, principal.tenant_id, principal.name)
+        if await ledger.count_open(connection, principal.tenant_id, principal.name) >= MOST_OPEN:
             says = (
                 f"{MOST_OPEN} of your requests wait for an owner’s answer; send another one after "
                 "that"
             )
             raise Conflict(says, code="too_many_open_requests")
-        row = await budget_requests.add(
+        row = await ledger.add(
             connection,
             id=new_id("ask"),
             tenant_id=principal.tenant_id,
@@ -77,9 +74,7 @@ async def of_account(
         await _scope(connection, principal, account_id)
         return [
             view(row)
-            for row in await budget_requests.newest(
-                connection, principal.tenant_id, account_id, SHOWN
-            )
+            for row in await ledger.newest(connection, principal.tenant_id, account_id, SHOWN)
         ]
 
 
@@ -87,10 +82,7 @@ async def unanswered(services: Services, principal: Principal) -> list[dict[str,
     """Open requests on all accounts, oldest first: what an owner has to answer."""
     require(principal, "owner")
     async with services.database.transaction(principal.tenant_id) as connection:
-        return [
-            view(row)
-            for row in await budget_requests.all_open(connection, principal.tenant_id, SHOWN)
-        ]
+        return [view(row) for row in await ledger.all_open(connection, principal.tenant_id, SHOWN)]
 
 
 async def decline(
@@ -100,7 +92,7 @@ async def decline(
     require(principal, "owner")
     async with services.database.transaction(principal.tenant_id) as connection:
         await held(connection, principal, account_id, request_id)
-        row = await budget_requests.answer(
+        row = await ledger.answer(
             connection, request_id, "declined", owner=principal.name, says=answer
         )
         await audit_log.note(
@@ -115,7 +107,7 @@ async def held(
 ) -> dict[str, Any]:
     """An open request on this account, held until the transaction ends. NotFound, or Conflict when
     it was answered."""
-    row = await budget_requests.lock(connection, principal.tenant_id, account_id, request_id)
+    row = await ledger.lock(connection, principal.tenant_id, account_id, request_id)
     if row is None:
         raise NotFound("there is no such request on this budget")
     if row["state"] != "open":
@@ -129,7 +121,7 @@ async def granted(
     connection: AsyncConnection, principal: Principal, request_id: str, says: str
 ) -> None:
     """Note with a grant, in its transaction, that it answers a request which `held` has given."""
-    await budget_requests.answer(connection, request_id, "granted", owner=principal.name, says=says)
+    await ledger.answer(connection, request_id, "granted", owner=principal.name, says=says)
 
 
 def view(row: Mapping[str, Any]) -> dict[str, Any]:

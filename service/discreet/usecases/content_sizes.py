@@ -15,8 +15,8 @@ from typing import Any, Self
 from discreet.errors import InvalidInput
 from discreet.problems import DATASETS
 from discreet.problems.base import Problem
+from discreet.problems.parts import SampledRecords
 from discreet.problems.plans import Plan
-from discreet.problems.sampled import SampledRecords
 from discreet.settings import Settings
 from discreet.usecases.facts import DatasetFacts
 

@@ -39,7 +39,7 @@ from discreet.errors import (
     Unavailable,
 )
 from discreet.intake.field_issues import issues_of
-from discreet.isolation.failures import Limits
+from discreet.isolation.children import Limits
 from discreet.observability import faults
 from discreet.problems import DATASETS
 from discreet.problems.descriptions import FIELDS, alike, completed, undone

@@ -26,7 +26,7 @@ from discreet.problems.contents import Content, canonical_bytes, pack
 from discreet.problems.descriptions import holds_names, is_described, without_names
 from discreet.storage import audit_log, datasets, jobs, ledger, sealing, tamper_seals
 from discreet.storage.database import SYSTEM
-from discreet.storage.digests import content_digest
+from discreet.storage.datasets import content_digest
 from discreet.storage.identifiers import new_id
 from discreet.storage.objects import StorageTrouble
 from discreet.storage.tenants import Principal
@@ -36,10 +36,10 @@ from discreet.usecases.content_sizes import ContentSizes
 from discreet.usecases.dataset_accounts import check_account, of_known
 from discreet.usecases.descriptions import zone_names
 from discreet.usecases.known_contents import require_same_use
-from discreet.usecases.places.fetching import fetch
 from discreet.usecases.places.reading import tried
 from discreet.usecases.places.rules import Located
 from discreet.usecases.places.staying import Stay, keep_alike, open_again
+from discreet.usecases.places.web import fetch
 from discreet.usecases.rotation import still_known
 from discreet.usecases.services import Services
 from discreet.usecases.uploads import OWN_FORMS, Read, Upload, reading_job

@@ -11,7 +11,7 @@ from discreet.errors import Forbidden, InvalidInput
 from discreet.problems.descriptions import is_described
 from discreet.problems.road_networks.network import RoadNetwork
 from discreet.settings import Settings
-from discreet.storage import public_objects
+from discreet.storage import objects
 from discreet.usecases.naming import require_unaltered
 from discreet.usecases.services import Services
 
@@ -44,7 +44,7 @@ async def zone_names(services: Services, tenant_id: str, public: Any) -> list[st
         return None
     pointer, network_id = "/public/reader/zones/network", str(zones["network"])
     async with services.database.transaction(tenant_id) as connection:
-        found = await public_objects.contents(connection, tenant_id, [network_id])
+        found = await objects.contents(connection, tenant_id, [network_id])
     if network_id not in found or found[network_id][0] != RoadNetwork.type:
         raise InvalidInput(f"there is no stored network {network_id[:64]}", pointer=pointer)
     content = found[network_id][1]

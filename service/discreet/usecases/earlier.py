@@ -12,7 +12,7 @@ from discreet.problems.base import Problem
 from discreet.problems.contents import unpack
 from discreet.problems.numbers import Privacy
 from discreet.problems.plans import Plan
-from discreet.storage import stored_releases
+from discreet.storage import jobs
 from discreet.storage.tenants import Principal
 from discreet.usecases import releases
 from discreet.usecases.asking import nothing_released
@@ -40,16 +40,14 @@ async def find(
     for one of another kind, or whose release tells no figures. Of a job that asked others again the
     first of these is meant."""
     async with services.database.transaction(principal.tenant_id) as connection:
-        named = (await stored_releases.to_ask_again(connection, principal.tenant_id, [job_id])).get(
-            job_id
-        )
+        named = (await jobs.to_ask_again(connection, principal.tenant_id, [job_id])).get(job_id)
         if named is None:
             raise NotFound(f"there is no job {job_id}", pointer=pointer)
         root = (named["released_by"] or [job_id])[0]
         row = (
             named
             if root == job_id
-            else (await stored_releases.to_ask_again(connection, principal.tenant_id, [root]))[root]
+            else (await jobs.to_ask_again(connection, principal.tenant_id, [root]))[root]
         )
     if row["kind"] != kind:
         raise InvalidInput(f"{job_id} is of kind {row['kind']}, not {kind}", pointer=pointer)

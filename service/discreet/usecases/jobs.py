@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import anyio.to_thread
 import structlog
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from discreet.errors import Conflict, DiscreetError, InvalidInput, NotFound
 from discreet.observability import faults, telemetry
@@ -19,15 +20,7 @@ from discreet.problems.base import Problem
 from discreet.problems.federation import FederatedProblem, is_session
 from discreet.problems.numbers import Budget, Privacy
 from discreet.problems.plans import Plan
-from discreet.storage import (
-    acceptance,
-    jobs,
-    ledger,
-    sessions,
-    stored_releases,
-    tamper_seals,
-    webhooks,
-)
+from discreet.storage import acceptance, jobs, ledger, sessions, tamper_seals, webhooks
 from discreet.storage.acceptance import JobOrder
 from discreet.storage.identifiers import new_id
 from discreet.storage.ledger import AccountBalance
@@ -46,6 +39,74 @@ from discreet.usecases.access import require
 from discreet.usecases.facts import advice_undeclared, no_dataset
 from discreet.usecases.services import Services
 from discreet.usecases.sessions import records
+
+# Cancelling ---------------------------------------------------------------------------------------
+# Cancelling a job, and the outcome.
+
+
+async def cancel(
+    services: Services, principal: Principal, job_id: str
+) -> tuple[dict[str, Any], Cancellation]:
+    """Cancel a job: the job as it is now, and the outcome of the request.
+
+    What has not touched data is released in full; what has is charged in full. A job whose release
+    is stored is paid for and goes on to its result, unless it is a simulation, which costs nothing.
+    What is said here holds: a worker's later steps look under the same lock (`running.touch`,
+    `keep_release`, `publish`). Conflict when the job has ended otherwise than by a cancellation.
+    """
+    require(principal, *SUBMITTERS)
+    async with services.database.transaction(principal.tenant_id) as connection:
+        row = await jobs.lock(connection, job_id, principal.tenant_id)
+        if row is None:
+            raise NotFound("there is no such job")
+        if row["state"] in jobs.FINAL:
+            if row["state"] != "cancelled":
+                raise Conflict(f"this job has {row['state']} already", code="job_ended")
+        elif not row["cancel_requested"] and await _is_paid(connection, job_id):
+            return row, CANCELLATIONS["too_late", "full"]
+        elif not await jobs.request_cancel(connection, job_id):
+            await ledger.settle(connection, job_id, principal.name)
+            await jobs.end(connection, job_id, "cancelled")
+        found = await jobs.find(connection, job_id)
+        assert found is not None
+        return found, await _cancellation(connection, found)
+
+
+async def cancellation(
+    services: Services, principal: Principal, job_id: str
+) -> Cancellation | None:
+    """The outcome of a cancellation, final or expected; None if nobody asked for one or the job
+    ended otherwise."""
+    require(principal, "owner", "analyst", "auditor")
+    async with services.database.transaction(principal.tenant_id) as connection:
+        row = await jobs.find(connection, job_id, principal.tenant_id)
+        if row is None or (
+            row["state"] != "cancelled"
+            and (row["state"] in jobs.FINAL or not row["cancel_requested"])
+        ):
+            return None
+        return await _cancellation(connection, row)
+
+
+async def _is_paid(connection: AsyncConnection, job_id: str) -> bool:
+    """Whether the job's release is stored, and costs something."""
+    entries = await ledger.reservation(connection, job_id)
+    return bool(entries) and await jobs.is_released(connection, job_id)
+
+
+async def _cancellation(connection: AsyncConnection, row: dict[str, Any]) -> Cancellation:
+    """The outcome of a cancellation, final or expected; the ledger says what it costs."""
+    kinds = {entry["kind"] for entry in await ledger.reservation(connection, row["id"])}
+    if row["state"] in jobs.FINAL:
+        return CANCELLATIONS["done", "full" if "commit" in kinds else "none"]
+    if "data_touched" in kinds:
+        return CANCELLATIONS["requested", "full"]
+    # An agent's message that is on its way touches data; a worker asks under the job's lock first.
+    federated = is_session(row["problem"])
+    return CANCELLATIONS["requested", "undecided" if federated and kinds else "none"]
+
+
+# Jobs ---------------------------------------------------------------------------------------------
 
 log = structlog.get_logger()
 
@@ -84,9 +145,7 @@ async def priced(
     if key is not None or planned.accounts:
         async with services.database.transaction(principal.tenant_id) as connection:
             reusable = (
-                []
-                if key is None
-                else await stored_releases.reusable(connection, principal.tenant_id, key)
+                [] if key is None else await jobs.reusable(connection, principal.tenant_id, key)
             )
             noisy = await jobs.mostly_noise(connection, reusable)
             caps = await ledger.caps(connection, principal.tenant_id, principal.name)
@@ -431,3 +490,52 @@ def _key_reused() -> InvalidInput:
     return InvalidInput(
         "this Idempotency-Key was used with another body", code="idempotency_key_reused"
     )
+
+
+# Cancellations ------------------------------------------------------------------------------------
+# The outcomes of a request to cancel a job, and their sentences.
+
+
+@dataclass(frozen=True)
+class Cancellation:
+    """The outcome of a request to cancel a job, its cost, and both as a sentence."""
+
+    cancel: Literal["done", "requested", "too_late"]
+    charge: Literal["none", "full", "undecided"]
+    detail: str
+
+
+CANCELLATIONS = {
+    (one.cancel, one.charge): one
+    for one in (
+        Cancellation("done", "none", "the job is cancelled; nothing was charged"),
+        Cancellation(
+            "done",
+            "full",
+            "the job is cancelled; data were touched before, so it was charged in full",
+        ),
+        Cancellation(
+            "requested",
+            "none",
+            "the job is being stopped; no data were touched: nothing will be charged",
+        ),
+        Cancellation(
+            "requested",
+            "full",
+            "the job is being stopped; data were touched, so it is charged in full",
+        ),
+        Cancellation(
+            "requested",
+            "undecided",
+            "the session is being stopped; it is charged in full if an agent's message comes "
+            "before that",
+        ),
+        Cancellation(
+            "too_late",
+            "full",
+            "it is too late: what the job released is stored and will be charged in full, so it "
+            "goes on to its result",
+        ),
+    )
+}
+"""All there are."""

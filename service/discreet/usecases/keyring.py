@@ -31,8 +31,7 @@ from discreet.storage import tenants
 from discreet.storage.tenants import KEYS_CHANNEL, Principal
 from discreet.usecases import access
 from discreet.usecases.oidc import people
-from discreet.usecases.oidc.provider import Provider
-from discreet.usecases.oidc.tokens import looks_like_one
+from discreet.usecases.oidc.tokens import Provider, looks_like_one
 from discreet.usecases.services import Services
 
 log = structlog.get_logger()

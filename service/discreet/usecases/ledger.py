@@ -10,9 +10,8 @@ from typing import Any
 
 import anyio.to_thread
 
-from discreet.ledger import certificate_checks, certificates, envelopes
-from discreet.ledger.entries import entry_line
-from discreet.ledger.heads import Head, head_line, sign_head
+from discreet.ledger import certificates, envelopes
+from discreet.ledger.entries import Head, entry_line, head_line, sign_head
 from discreet.ledger.proofs import check_proofs
 from discreet.storage import ledger, results
 from discreet.storage.tenants import Principal
@@ -66,29 +65,29 @@ async def check_certificate(
     require(principal, "owner", "analyst", "auditor")
     secrets = services.secrets
     keys = (certificates.public_key(secrets.signer), *secrets.other_signing_keys)
-    checks = await anyio.to_thread.run_sync(certificate_checks.check, body, keys)
+    checks = await anyio.to_thread.run_sync(certificates.check, body, keys)
     if isinstance(body, Mapping):
         digest = (
             None if result is None else await anyio.to_thread.run_sync(canonical.digest, result)
         )
-        checks += certificate_checks.check_result(body, digest=digest, tables=tables)
+        checks += certificates.check_result(body, digest=digest, tables=tables)
     job = body.get("job") if isinstance(body, dict) else None
     if isinstance(job, str):
         async with services.database.transaction(principal.tenant_id) as connection:
             rows = await ledger.of_job(connection, job)
-        checks.append(certificate_checks.check_inclusion(body, _entries(rows)))
+        checks.append(certificates.check_inclusion(body, _entries(rows)))
     if isinstance(body, Mapping):
         checks += await anyio.to_thread.run_sync(check_proofs, body, keys)
     if isinstance(body, Mapping) and checks[0].holds and "follows_from" in body:
         firsts = []
         async with services.database.transaction(principal.tenant_id) as connection:
-            for one in certificate_checks.followed_jobs(body):
+            for one in certificates.followed_jobs(body):
                 if (first := await results.certificate(connection, one)) is not None:
                     firsts.append(first)
                     charged = _entries(await ledger.of_job(connection, one))
-                    checks.append(certificate_checks.check_inclusion(first, charged))
-        checks += await anyio.to_thread.run_sync(certificate_checks.check_followed, body, firsts)
-    return certificate_checks.verdict(checks)
+                    checks.append(certificates.check_inclusion(first, charged))
+        checks += await anyio.to_thread.run_sync(certificates.check_followed, body, firsts)
+    return certificates.verdict(checks)
 
 
 def _entries(rows: Iterable[Mapping[str, Any]]) -> list[tuple[Any, str]]:

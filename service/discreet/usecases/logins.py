@@ -18,10 +18,9 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from discreet.errors import Forbidden, NotFound
-from discreet.storage import audit_log, logins
+from discreet.storage import audit_log, tenants
 from discreet.storage.database import SYSTEM
-from discreet.storage.logins import Login
-from discreet.storage.tenants import Principal
+from discreet.storage.tenants import Login, Principal
 from discreet.usecases import access
 from discreet.usecases.services import Services
 
@@ -52,8 +51,8 @@ async def open_for_person(
     made = _opened()
     sealed = _sealed(services, made.token, id_token)
     async with services.database.transaction(person.tenant_id) as connection:
-        await logins.forget_expired(connection)
-        await logins.add_session(
+        await tenants.forget_expired(connection)
+        await tenants.add_session(
             connection,
             mac=mac(services, "session", made.token),
             tenant_id=person.tenant_id,
@@ -78,8 +77,8 @@ async def create_link(services: Services, principal: Principal) -> Opened:
         random.token_urlsafe(TOKEN_BYTES), datetime.now(UTC) + timedelta(minutes=LINK_MINUTES)
     )
     async with services.database.transaction(principal.tenant_id) as connection:
-        await logins.forget_expired(connection)
-        await logins.add_link(
+        await tenants.forget_expired(connection)
+        await tenants.add_link(
             connection,
             mac=mac(services, "link", made.token),
             tenant_id=principal.tenant_id,
@@ -93,7 +92,7 @@ async def create_link(services: Services, principal: Principal) -> Opened:
 async def link_holder(services: Services, token: str) -> Principal:
     """Whom a link would log in; the link stays unused. NotFound if it would log in nobody."""
     async with services.database.transaction(SYSTEM) as connection:
-        found = await logins.find_link(connection, mac(services, "link", token))
+        found = await tenants.find_link(connection, mac(services, "link", token))
     if found is None:
         raise NotFound("this link was used or has expired; `discreet login` prints a new one")
     return found
@@ -103,7 +102,7 @@ async def use_link(services: Services, token: str) -> Opened:
     """A session from a link, which cannot be used again."""
     holder = await link_holder(services, token)
     async with services.database.transaction(SYSTEM) as connection:
-        if not await logins.use_link(connection, mac(services, "link", token)):
+        if not await tenants.use_link(connection, mac(services, "link", token)):
             raise NotFound("this link was used already; `discreet login` prints a new one")
     return await _open_session(services, holder, "login.link")
 
@@ -112,13 +111,13 @@ async def find(services: Services, token: str) -> Login | None:
     """Who holds this session, looked up at every request: a revoked key and a removal end their
     sessions at once."""
     async with services.database.transaction(SYSTEM) as connection:
-        return await logins.find_session(connection, mac(services, "session", token))
+        return await tenants.find_session(connection, mac(services, "session", token))
 
 
 async def end_session(services: Services, token: str, principal: Principal) -> str | None:
     """End the session; the ID token that it began with, if a provider made one."""
     async with services.database.transaction(SYSTEM) as connection:
-        sealed = await logins.end_session(connection, mac(services, "session", token))
+        sealed = await tenants.end_session(connection, mac(services, "session", token))
         await audit_log.note(connection, principal, "login.end")
     return None if sealed is None else _unsealed(services, token, sealed)
 
@@ -132,8 +131,8 @@ def form_token(services: Services, cookie: str) -> str:
 async def _open_session(services: Services, principal: Principal, how: audit_log.Action) -> Opened:
     made = _opened()
     async with services.database.transaction(principal.tenant_id) as connection:
-        await logins.forget_expired(connection)
-        await logins.add_session(
+        await tenants.forget_expired(connection)
+        await tenants.add_session(
             connection,
             mac=mac(services, "session", made.token),
             tenant_id=principal.tenant_id,

@@ -14,8 +14,8 @@ import structlog
 
 from discreet.errors import InvalidInput, NotFound, ResultAltered
 from discreet.problems.base import Problem
-from discreet.problems.objects import PublicObject
-from discreet.storage import public_objects
+from discreet.problems.contents import PublicObject
+from discreet.storage import objects
 from discreet.storage.database import Database
 from discreet.storage.identifiers import id_of
 
@@ -43,9 +43,7 @@ async def filled(database: Database, tenant_id: str, problem: SomeProblem) -> So
     if not named:
         return problem
     async with database.transaction(tenant_id) as connection:
-        found = await public_objects.contents(
-            connection, tenant_id, {name for name, _ in named.values()}
-        )
+        found = await objects.contents(connection, tenant_id, {name for name, _ in named.values()})
     for field, (name, model) in named.items():
         if name not in found or found[name][0] != model.type:
             raise no_object(field, name, model)
@@ -65,7 +63,7 @@ async def require_there(database: Database, tenant_id: str, problem: Problem) ->
         return
     async with database.transaction(tenant_id) as connection:
         for field, (name, model) in named.items():
-            if await public_objects.find(connection, tenant_id, name, model.type) is None:
+            if await objects.find(connection, tenant_id, name, model.type) is None:
                 raise no_object(field, name, model)
 
 

@@ -11,7 +11,7 @@ import anyio.to_thread
 import structlog
 
 from discreet.errors import Conflict, Gone, NotFound, ResultAltered, Unavailable
-from discreet.ledger import certificate_checks, certificates
+from discreet.ledger import certificates
 from discreet.storage import jobs, results
 from discreet.storage.tenants import Principal
 from discreet.usecases.access import require
@@ -105,9 +105,7 @@ async def require_unaltered(
             name: "" if one is None else hashlib.sha256(one).hexdigest()
             for name, one in tables.items()
         }
-        checks = certificate_checks.check_result(
-            certificate, digest=digest, tables=given, job=job_id
-        )
+        checks = certificates.check_result(certificate, digest=digest, tables=given, job=job_id)
         return next((one.detail for one in checks if one.holds is False), None)
 
     wrong = await anyio.to_thread.run_sync(work)

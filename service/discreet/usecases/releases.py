@@ -17,7 +17,7 @@ import anyio.to_thread
 
 from discreet.errors import DiscreetError
 from discreet.ledger import certificates
-from discreet.storage import jobs, results, sealing, sources, stored_releases, tamper_seals
+from discreet.storage import jobs, results, sealing, sources, tamper_seals
 from discreet.storage.database import SYSTEM
 from discreet.storage.secrets import Secrets
 from discreet.usecases.services import Services
@@ -87,7 +87,7 @@ async def firsts(
     for job_id in job_ids:  # one at a time: releases may be large
         async with services.database.transaction(SYSTEM) as connection:
             job = await jobs.find(connection, job_id, tenant_id)
-            row = await stored_releases.find_release(connection, job_id)
+            row = await jobs.find_release(connection, job_id)
             result = await results.certificate(connection, job_id)
             data = [] if job is None else await sources.of_job(connection, job)
         if (

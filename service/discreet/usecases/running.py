@@ -12,8 +12,11 @@ full.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
 from hashlib import sha256
 from importlib.metadata import version
 from typing import Any
@@ -23,14 +26,24 @@ import structlog
 from anyio.lowlevel import checkpoint
 from pydantic import ValidationError
 
-from discreet.ledger.certificate_checks import digest_of_headline
-from discreet.ledger.certificates import certificate, sign
+from discreet.errors import DiscreetError
+from discreet.ledger.certificates import (
+    ACCOUNTS_ASSUMPTION,
+    FAILURE_ASSUMPTION,
+    TIMING_ASSUMPTION,
+    certificate,
+    digest_of_headline,
+    sign,
+)
 from discreet.observability import faults
+from discreet.privacy import filters
+from discreet.privacy.units import Price
 from discreet.problems import DATASETS, JOBS, read_as_one
+from discreet.problems.base import Problem
 from discreet.problems.contents import framed
 from discreet.problems.plans import Plan
 from discreet.problems.rehearsals.job import Rehearsal
-from discreet.problems.reuse import ProblemOnData
+from discreet.problems.reuse import ProblemOnData, weights
 from discreet.storage import datasets as dataset_rows
 from discreet.storage import (
     jobs,
@@ -39,22 +52,103 @@ from discreet.storage import (
     queue,
     results,
     sealing,
-    shares,
     sources,
-    stored_releases,
     tamper_seals,
 )
 from discreet.storage.database import SYSTEM
 from discreet.storage.keys.provider import KeysUnavailable
 from discreet.usecases import datasets, endings, naming, releases
-from discreet.usecases.certifying import digests_of, filters_passed, release_assumptions
-from discreet.usecases.claims import CancelRequested, Claim, Held, KeysAway, KeyUnknown, LostJob
+from discreet.usecases.budgets import CAPS, cap_of
 from discreet.usecases.releases import First
-from discreet.usecases.repairs import lost_code
 from discreet.usecases.rotation import sealing_step, still_known
 from discreet.usecases.services import Services
 from discreet.usecases.spooling import Spooled, spool_large
 from discreet_client import canonical
+
+# Claims -------------------------------------------------------------------------------------------
+# A job claimed by a worker, and how the worker may lose it before its end.
+
+
+class LostJob(DiscreetError):
+    """The job was given to another worker, or ended."""
+
+    code = "lost_job"
+
+
+class CancelRequested(Exception):
+    """Somebody asked for the job's end."""
+
+
+class KeyUnknown(DiscreetError):
+    """What the job had released is sealed under a master key that this machine does not know,
+    perhaps not yet."""
+
+    code = "master_key_unknown"
+
+    def __init__(self, job_id: str, attempt: int) -> None:
+        super().__init__()
+        self.job_id, self.attempt = job_id, attempt
+
+
+class KeysAway(DiscreetError):
+    """The place where keys lie does not answer, so that what the job had released cannot be opened.
+    That is not a failure of the job."""
+
+    code = "keys_unavailable"
+
+    def __init__(self, job_id: str, attempt: int) -> None:
+        super().__init__()
+        self.job_id, self.attempt = job_id, attempt
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A job in this worker's hands. `attempt` is the fencing token."""
+
+    job_id: str
+    attempt: int
+    data: tuple[str, ...]
+    """The dataset that it reads; or, with `block`, the versions of all blocks, in the order in
+    which they are put."""
+    simulation: bool
+    seed: int | None
+    problem: Problem
+    public: Any
+    plan: Plan
+    released: bytes | None
+    traceparent: str | None = None
+    queued_at: datetime | None = None
+    block: Any = None
+    """The public part of one block, as the kind's model, where `public` is that of several as one
+    dataset."""
+    stays: int = 0
+    """How many contents of that data stay at places, from which they are fetched."""
+    terms: bytes = b""
+    """What a release will be bound to: `tamper_seals.release_terms`."""
+    objects: Mapping[str, Mapping[str, str]] | None = None
+    asked: Mapping[str, Any] | None = None
+    """The problem of a dataset as it is stored, with ids where it names public objects; None of any
+    other, in which private data stand: those of a simulation, or an operator's."""
+    firsts: tuple[First, ...] = ()
+    """The jobs that are asked again: what these released is finished, and nothing else happens."""
+
+    @property
+    def keeps_release(self) -> bool:
+        """Whether its release is kept after it ends. Without a dataset all data were in the
+        problem, so there is nothing to ask again."""
+        return bool(self.data) and not self.firsts
+
+    @property
+    def weights(self) -> list[float]:
+        """Weights of the first jobs' releases."""
+        return weights([Plan.model_validate(first.plan) for first in self.firsts])
+
+
+Held = Claim | KeyUnknown | KeysAway
+"""A job in this worker's hands; the last two: of which what was released does not open here."""
+
+
+# Running ------------------------------------------------------------------------------------------
 
 log = structlog.get_logger()
 
@@ -104,7 +198,7 @@ async def claim(services: Services, job_id: str) -> Claim | None:
             log.error("the data are not described as they were for the plan", job=job_id)
             await endings.fail(connection, job_id, "job_altered", ACTOR)
             return None
-        stored = await stored_releases.find_release(connection, job_id)
+        stored = await jobs.find_release(connection, job_id)
     faults.point("claim.committed")
     if not known:
         raise KeyUnknown(job_id, row["attempt"])
@@ -219,10 +313,10 @@ async def keep_release(services: Services, held: Claim, released: bytes) -> Clai
     columns = releases.seal(keys, held.job_id, held.terms, released, kept=held.keeps_release)
     async with services.database.transaction(SYSTEM) as connection:
         await _hold_wanted(connection, held)
-        await stored_releases.store_release(
+        await jobs.store_release(
             connection, held.job_id, held.attempt, keys.content_key_id, **columns
         )
-        await shares.forget(connection, held.job_id)
+        await jobs.forget(connection, held.job_id)
         still_known(services, keys)
         faults.point("release.written")
     faults.point("release.committed")
@@ -400,3 +494,138 @@ def _problem_digest(held: Claim) -> str | None:
     """SHA-256, hexadecimal, of what was asked, where that is public: of private data it would let
     others guess."""
     return None if held.asked is None else canonical.digest(held.asked)
+
+
+# Certifying ---------------------------------------------------------------------------------------
+# What the certificate of a job says besides its price: digests, assumptions, and the filters that
+# hold.
+
+
+def digests_of(result: bytes, tables: Mapping[str, bytes]) -> tuple[str, dict[str, str]]:
+    """SHA-256 of the result and of each table, hexadecimal."""
+    return sha256(result).hexdigest(), {
+        name: sha256(parquet).hexdigest() for name, parquet in tables.items()
+    }
+
+
+def release_assumptions(held: Claim) -> tuple[str, ...]:
+    """The assumptions on which the price of a job rests; none if it releases nothing itself."""
+    if held.firsts:  # it reuses what earlier jobs released
+        return ()
+    timing = TIMING_ASSUMPTION.format(quantum=held.plan.resources.release_quantum_seconds)
+    return (
+        (FAILURE_ASSUMPTION,)
+        if held.simulation
+        else (ACCOUNTS_ASSUMPTION, FAILURE_ASSUMPTION, timing)
+    )
+
+
+async def filters_passed(connection: Any, held: Claim) -> list[str]:
+    """Filters that hold on every account of the data with this job's price counted; caps are left
+    out, because they guarantee nothing more."""
+    if held.simulation:
+        return []
+    accounts = await ledger.charged_accounts(connection, held.job_id)
+    if not accounts:
+        return []
+    balances = await ledger.balances(connection, accounts)
+    return [
+        one.name
+        for one in filters.FILTERS
+        if all(
+            filters.holds(one, balance.totals, Price.zero(), cap_of(balance))
+            for balance in balances.values()
+            if balance.scope not in CAPS
+        )
+    ]
+
+
+# Leases -------------------------------------------------------------------------------------------
+# Keeping a lease while the work under it is done, for jobs in a worker and sessions in an rpc
+# process. The database decides whether a lease still holds, by its own clock and the fencing token;
+# here is only the task that asks, and ends the work if it is lost.
+
+RENEWALS = 4
+"""Renewals in the time of one lease, at least: some may be lost."""
+LONGEST_PAUSE_SECONDS = 1.0
+"""So soon a wish to cancel is noticed, however long the lease."""
+
+
+def pause_seconds(lease_seconds: float) -> float:
+    """How long to wait between two renewals."""
+    return min(LONGEST_PAUSE_SECONDS, lease_seconds / RENEWALS)
+
+
+@contextlib.asynccontextmanager
+async def kept(
+    job_id: str, renew: Callable[[], Awaitable[Exception | None]], pause: Callable[[], float]
+) -> AsyncIterator[None]:
+    """Renew every `pause()` seconds while the body runs.
+
+    What `renew` returns interrupts the body, which then raises it; so does LostJob. Any other error
+    is logged and nothing more: a database that does not answer for a moment is no reason to lose
+    the work, publishing decides.
+    """
+    body = asyncio.current_task()
+    assert body is not None
+    reason: Exception | None = None
+
+    async def keep() -> None:
+        nonlocal reason
+        while reason is None:
+            await asyncio.sleep(pause())
+            try:
+                reason = await renew()
+            except LostJob as lost:
+                reason = lost
+            except Exception as error:
+                log.warning("lease not renewed", job=job_id, error=type(error).__name__)
+        body.cancel()
+
+    keeper = asyncio.create_task(keep())
+    try:
+        yield
+    except asyncio.CancelledError:
+        if reason is None:
+            raise
+        body.uncancel()
+        raise reason from None
+    finally:
+        keeper.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await keeper
+
+
+# Repairs ------------------------------------------------------------------------------------------
+# Jobs whose worker is gone: they are put on the queue again, or ended.
+
+
+async def repair(services: Services) -> int:
+    """Put jobs back on the queue that no worker would take; returns their number.
+
+    Reaper and reconciler in one: a running job whose lease ran out, and a queued one whose queue
+    entry is gone. What killed workers left of shares goes too.
+    """
+    async with services.database.transaction(SYSTEM) as connection:
+        if not await jobs.hold_repair(connection):
+            return 0
+        found = await jobs.stranded(connection, queued_seconds=2 * services.settings.lease_seconds)
+        repaired = 0
+        for job_id, tag in found:
+            if not await queue.waits(connection, job_id):
+                await queue.enqueue(connection, job_id, priority=-tag)
+                repaired += 1
+        await jobs.forget_left(connection)
+        await queue.forget_dead(connection)
+        await jobs.forget_requests(connection, hours=48)
+    return repaired
+
+
+async def lost_code(connection: Any, row: Mapping[str, Any]) -> str:
+    """The code of a job whose last worker was lost. While it worked on the data, what ended it may
+    depend on them."""
+    touched = any(
+        entry["kind"] == "data_touched" for entry in await ledger.reservation(connection, row["id"])
+    )
+    hidden = touched and await jobs.find_release(connection, row["id"]) is None
+    return "solver_failed" if hidden else "worker_lost"

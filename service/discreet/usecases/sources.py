@@ -16,7 +16,7 @@ from discreet.privacy.filters import Cap
 from discreet.problems import DATASETS
 from discreet.problems.descriptions import completed, holds_names, is_described
 from discreet.problems.sources import DatasetInBlocks, block_name
-from discreet.storage import audit_log, chains, ledger, sources, tamper_seals
+from discreet.storage import audit_log, ledger, sources, tamper_seals
 from discreet.storage import datasets as dataset_rows
 from discreet.storage.identifiers import new_id
 from discreet.storage.tenants import Principal
@@ -80,7 +80,7 @@ async def create(
             account = await _open_account(connection, principal, cap, public["unit"])
         else:
             chain = new_id("acc")
-            await chains.open_chain(
+            await ledger.open_chain(
                 connection, chain, tenant_id=principal.tenant_id, unit=public["unit"]
             )
         source_id = new_id("src")
@@ -299,7 +299,7 @@ async def _store(
             # any more.
             await dataset_accounts.require_unspent(connection, known)
         if account is None and source["chain_id"] is not None:
-            account = await chains.open_block(
+            account = await ledger.open_block(
                 connection,
                 source["chain_id"],
                 cap=source["cap"],

@@ -18,8 +18,7 @@ from typing import Any, Literal, Self
 import structlog
 
 from discreet.errors import DiscreetError, Limit, PayloadTooLarge, TooManyUploads, Unavailable
-from discreet.isolation.children import Zygote
-from discreet.isolation.failures import (
+from discreet.isolation.children import (
     ChildFailed,
     CpuLimit,
     Crashed,
@@ -29,6 +28,7 @@ from discreet.isolation.failures import (
     NotStarted,
     Raised,
     WallLimit,
+    Zygote,
 )
 from discreet.isolation.json_contents import json_bytes
 from discreet.isolation.processes import set_aside

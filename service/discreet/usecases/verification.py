@@ -16,11 +16,9 @@ from typing import Any
 
 import anyio.to_thread
 
-from discreet.ledger.chain import Chain
-from discreet.ledger.entries import Broken, entry_line
-from discreet.ledger.heads import Head, sign_head
-from discreet.storage import chains as chain_rows
+from discreet.ledger.entries import Broken, Chain, Head, entry_line, sign_head
 from discreet.storage import ledger
+from discreet.storage import ledger as chain_rows
 from discreet.storage.tenants import Principal
 from discreet.usecases.access import require
 from discreet.usecases.ledger import PAGE, READERS

@@ -16,8 +16,7 @@ from pydantic import TypeAdapter
 from starlette.requests import ClientDisconnect
 
 from discreet.errors import FieldIssue, InvalidInput, Limit, PayloadTooLarge
-from discreet.intake.strict_json import PART_BYTES
-from discreet.intake.structure import Structure
+from discreet.intake.strict_json import PART_BYTES, Structure
 from discreet.problems.contents import Content
 from discreet.problems.datasets import Dataset
 from discreet.problems.descriptions import completed, is_described

@@ -16,29 +16,18 @@ from procrastinate.exceptions import AlreadyEnqueued
 from prometheus_client import Counter
 
 from discreet.errors import Unavailable
-from discreet.isolation.children import Zygote
-from discreet.isolation.settling import settling
+from discreet.isolation.children import Zygote, settling
 from discreet.observability.heartbeat import beating
 from discreet.observability.monitoring import answering
 from discreet.settings import Settings
-from discreet.storage.poolers import WrongPooler
+from discreet.storage.database import WrongPooler
 from discreet.storage.queue import LONG_QUEUE, QUEUE, RUN_JOB, connector
 from discreet.storage.schema import check_schema
-from discreet.usecases import (
-    erasure,
-    metrics,
-    processes,
-    repairs,
-    transparency,
-    waiting,
-    webhooks,
-)
+from discreet.usecases import erasure, metrics, processes, running, transparency, waiting, webhooks
 from discreet.usecases.services import Services, keys_open, open_services
 from discreet.usecases.uploads import Reader
 from discreet.worker.cluster.asking import Cluster
-from discreet.worker.helping import Helper
-from discreet.worker.places import PlacedJobs
-from discreet.worker.runner import Runner
+from discreet.worker.runner import Helper, PlacedJobs, Runner
 
 log = structlog.get_logger()
 
@@ -74,7 +63,7 @@ def queue_app(services: Services, runner: Runner) -> App:
     @app.periodic(cron="*/10 * * * *")
     @app.task(name="discreet.tidy", queue=QUEUE)
     async def tidy(timestamp: int) -> None:
-        await repairs.repair(services)
+        await running.repair(services)
         await webhooks.forget_old(services)
         if count := await erasure.remove_orphans(
             services
@@ -200,7 +189,7 @@ async def _repair_forever(services: Services, zygote: Zygote) -> None:
     while True:
         try:
             await zygote.start()  # at once where it has died, not with the next job
-            if count := await repairs.repair(services):
+            if count := await running.repair(services):
                 _repaired.inc(count)
                 log.info("jobs put back on the queue", count=count)
         except AlreadyEnqueued:  # another worker was faster

@@ -15,9 +15,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
-from discreet.isolation.children import Zygote
-from discreet.isolation.conversations import Output
-from discreet.isolation.failures import Limits
+from discreet.isolation.children import Limits, Output, Zygote
 from discreet.isolation.processes import cores
 from discreet.problems.contents import framed
 from discreet.usecases import spooling

@@ -17,18 +17,19 @@ import asyncio
 import contextlib
 import math
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self, TypeVar
 
 import structlog
-from prometheus_client import Counter
+from procrastinate.connector import BaseConnector
+from procrastinate.jobs import Job
+from procrastinate.manager import JobManager
+from prometheus_client import Counter, Histogram
 
 from discreet.errors import DiscreetError, Unavailable
-from discreet.isolation.children import Zygote
-from discreet.isolation.conversations import OnProgress
-from discreet.isolation.failures import (
+from discreet.isolation.children import (
     ChildFailed,
     CpuLimit,
     Crashed,
@@ -36,22 +37,24 @@ from discreet.isolation.failures import (
     MemoryLimit,
     NotIsolated,
     NotStarted,
+    OnProgress,
     WallLimit,
+    Zygote,
 )
 from discreet.observability import faults, telemetry
 from discreet.storage.database import trouble
 from discreet.storage.keys.provider import KeysUnavailable
+from discreet.storage.queue import LONG_QUEUE, RUN_JOB
 from discreet.storage.schema import schema_trouble
 from discreet.storage.sealing import SealBroken
-from discreet.usecases import leases, running
-from discreet.usecases.claims import CancelRequested, Claim, Held, KeysAway, KeyUnknown, LostJob
+from discreet.usecases import running, shares
 from discreet.usecases.datasets import MasterKeyUnknown
 from discreet.usecases.places.staying import PlaceFails, planned_seconds
+from discreet.usecases.running import CancelRequested, Claim, Held, KeysAway, KeyUnknown, LostJob
 from discreet.usecases.services import Services
-from discreet.usecases.shares import Offer
+from discreet.usecases.shares import HelpedJob, Offer, Share
 from discreet.usecases.spooling import Spooled
 from discreet.worker.cluster.asking import Cluster
-from discreet.worker.padding import Between, Step, child_seconds
 from discreet.worker.releasing import release_in_children
 
 log = structlog.get_logger()
@@ -412,6 +415,313 @@ class Runner:
         async def renew() -> Exception | None:
             return CancelRequested() if await running.renew(self._services, held) else None
 
-        return leases.kept(
-            held.job_id, renew, lambda: leases.pause_seconds(self._services.settings.lease_seconds)
+        return running.kept(
+            held.job_id, renew, lambda: running.pause_seconds(self._services.settings.lease_seconds)
         )
+
+
+# Helping ------------------------------------------------------------------------------------------
+# A worker that has nothing to do reads shares of others' releases.
+#
+# Helping takes none of the places for jobs, so it delays nobody's turn: a share is taken only while
+# this worker runs no job and none waits for it, and is given up when a job comes. When that is
+# follows from when jobs come and end, which is padded.
+#
+# Nothing is told of how a share went: that depends on the data, and the worker that offers it tells
+# it, after the padding.
+
+MOST_REMEMBERED = 100
+"""Jobs that this worker cannot help with, before it tries the first again."""
+
+
+class Helper:
+    """Reads shares with one zygote's children, one at a time, while `placed` has no job: those of
+    any job, or `of` one."""
+
+    def __init__(
+        self, services: Services, zygote: Zygote, placed: PlacedJobs, of: str | None = None
+    ) -> None:
+        self._services, self._zygote, self._placed, self._of = services, zygote, placed, of
+        self._cannot: dict[str, None] = {}
+
+    async def run(self) -> None:
+        """Help whenever this worker is idle, until cancelled."""
+        while True:
+            await self._placed.idle.wait()
+            self._placed.idle.clear()
+            try:
+                await self.help()
+            except Exception as error:
+                log.warning("shares cannot be taken", error=type(error).__name__)
+
+    async def help(self) -> int:
+        """Read shares until none is open or a job comes; how many were handed back."""
+        job: HelpedJob | None = None
+        done = 0
+        try:
+            while (share := await self._take()) is not None:
+                if job is not None and not job.is_of(share):
+                    job.close()
+                    job = None
+                try:
+                    job = job or await shares.job_of(self._services, share)
+                    done += await self._read(job, share)
+                except ChildFailed:  # which its own worker's child will meet as well, and tell of
+                    self._remember(share)
+                except asyncio.CancelledError:
+                    await asyncio.shield(self._give_up(share))
+                    raise
+                except Exception as error:
+                    log.info("no help with a job's shares", job=share.job_id, why=_why(error))
+                    self._remember(share)
+                    await self._give_up(share)
+        finally:
+            if job is not None:
+                job.close()
+        return done
+
+    async def _take(self) -> Share | None:
+        worker = self._placed.worker
+        if worker is None or self._placed.running:
+            return None
+        return await shares.take(self._services, worker, list(self._cannot), self._of)
+
+    async def _read(self, job: HelpedJob, share: Share) -> bool:
+        """Whether its sums were handed back; a job that comes ends the child."""
+        reading = asyncio.create_task(self._sums(job, share))
+        coming = asyncio.create_task(self._placed.comes.wait())
+        try:
+            await asyncio.wait({reading, coming}, return_when=asyncio.FIRST_COMPLETED)
+            if not reading.done():
+                await self._give_up(share)
+                return False
+            return await shares.hand_back(self._services, job, share, await reading)
+        finally:
+            for task in (reading, coming):
+                task.cancel()
+            await asyncio.gather(reading, coming, return_exceptions=True)
+
+    async def _sums(self, job: HelpedJob, share: Share) -> bytes:
+        settings = self._services.settings
+        limits = Limits(
+            memory_bytes=settings.job_memory_bytes,
+            cpu_seconds=max(settings.job_cpu_seconds, math.ceil(job.seconds)),
+            wall_seconds=max(settings.job_wall_seconds, job.seconds),
+        )
+        header = {**job.header, "share": [share.number, share.of]}
+        async with self._zygote.converse(header, b"", limits, [job.file.to_read()]) as child:
+            while True:
+                told, payload = await child.receive()
+                if "need" not in told:
+                    return payload
+                await shares.fetch(self._services, job, *told["need"])
+                await child.send({})
+
+    async def _give_up(self, share: Share) -> None:
+        with contextlib.suppress(Exception):  # it stays taken, and its own worker reads it
+            await shares.give_up(self._services, share)
+
+    def _remember(self, share: Share) -> None:
+        self._cannot[share.job_id] = None
+        if len(self._cannot) > MOST_REMEMBERED:
+            del self._cannot[next(iter(self._cannot))]
+
+
+def _why(error: Exception) -> str:
+    return error.code if isinstance(error, DiscreetError) else type(error).__name__
+
+
+# Padding ------------------------------------------------------------------------------------------
+# When a step on private data ends, as everybody else sees it: one rule for every exit.
+#
+# A step that ends by itself, with an answer or an error, ends at a time of the plan, or at that
+# time doubled where it did not suffice. A step that is called off (its job is cancelled or was
+# given to another worker, or this worker stops) ends a public time after that moment, doubled
+# likewise: the work has to stop first, which takes longer for a larger content.
+
+STOPPING_SECONDS = 1.0
+"""Until work that is called off has stopped, at least: an opening whose content is larger has the
+time of the plan. Children are killed, and their memory is freed, in less."""
+
+SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 3600)
+
+_overdue = Counter(
+    "discreet_releases_overdue_total",
+    "Releases that took longer than their plan pads them to, so that the padded time was doubled",
+    ["kind", "part"],
+)
+child_seconds = Histogram(
+    "discreet_child_seconds",
+    "Time of a step in a child process; that of a release is padded",
+    ["kind", "step"],
+    buckets=SECONDS,
+)
+
+
+def padded_seconds(elapsed: float, quantum: float) -> float:
+    """The quantum in seconds, doubled until it is no less than `elapsed`.
+
+    Multiples of the quantum would reveal the time of an overdue release almost exactly; there are
+    only a dozen doublings between a quantum and any limit. ValueError for a quantum that
+    no doubling makes longer.
+    """
+    if not quantum > 0:
+        raise ValueError(f"a quantum is longer than 0, not {quantum}")
+    while quantum < elapsed:
+        quantum *= 2
+    return quantum
+
+
+def exit_seconds(
+    elapsed: float, planned: float, *, called_off: float | None, stopping: float
+) -> float:
+    """When a step that has taken `elapsed` seconds ends, in seconds after its beginning. `planned`
+    and `stopping` follow from public figures; `called_off` is when the step was called off, None
+    where it ended by itself."""
+    if called_off is None:
+        return padded_seconds(elapsed, planned)
+    return called_off + padded_seconds(elapsed - called_off, stopping)
+
+
+class Step:
+    """One step on private data, `opening` or `release`, whose end is that of `exit_seconds`. A
+    simulation's data are public, so its steps end when they end.
+
+    The wait is a sleep: it occupies one of the worker's places for jobs, but no core.
+    """
+
+    def __init__(
+        self, held: Claim, part: str, seconds: float, *, stopping: float, behind: float = 0.0
+    ) -> None:
+        """Begins now, or began `behind` seconds ago, and is planned to take `seconds`; once called
+        off it takes `stopping`, or STOPPING_SECONDS if that is longer."""
+        self.seconds = padded_seconds(0.0, seconds)
+        self.part = part
+        self._held = held
+        self._stopping = max(stopping, STOPPING_SECONDS)
+        self._began, self._started = time.time_ns() - round(behind * 1e9), time.monotonic() - behind
+
+    async def run(self, work: Coroutine[Any, Any, Answer]) -> Answer:
+        """What `work` answers or raises, once the step may end. Whoever cancels this waits until
+        then as well, however often they cancel it."""
+        task = asyncio.create_task(work)
+        try:
+            await asyncio.wait({task})
+            await self._end(None)
+        except asyncio.CancelledError:
+            stopping = asyncio.create_task(self._stop(task, self._elapsed()))
+            while not stopping.done():
+                with contextlib.suppress(asyncio.CancelledError):
+                    await asyncio.shield(stopping)
+            raise
+        return task.result()
+
+    async def _stop(self, task: asyncio.Task[Any], called_off: float) -> None:
+        task.cancel()
+        await asyncio.wait({task})
+        if not task.cancelled():
+            task.exception()  # nobody asks for it any more
+        await self._end(called_off)
+
+    async def _end(self, called_off: float | None) -> None:
+        """Wait for the end. Only then traces and metrics are written, with padded durations."""
+        elapsed, held, kind = self._elapsed(), self._held, self._held.problem.kind
+        ends = exit_seconds(elapsed, self.seconds, called_off=called_off, stopping=self._stopping)
+        if held.simulation:
+            ends = elapsed
+        await asyncio.sleep(ends - elapsed)
+        if not held.simulation and ends > self.seconds and called_off is None:
+            _overdue.labels(kind, self.part).inc()
+            log.info(
+                "a release took longer than its plan pads it to",
+                part=self.part,
+                planned=self.seconds,
+            )
+        if self.part == "release":
+            child_seconds.labels(kind, "release").observe(ends)
+            telemetry.note("release", self._began, self._began + round(ends * 1e9), problem=kind)
+
+    def _elapsed(self) -> float:
+        return time.monotonic() - self._started
+
+
+class Between:
+    """Pads each of several contents that are fetched one after the other: the place of the next
+    sees when it is asked, and whoever keeps it is not to learn from that how long the one before
+    took. It has an equal share of the time that is planned for all, so nothing takes longer."""
+
+    def __init__(self, held: Claim, seconds: float) -> None:
+        """`seconds` for all contents. The first is fetched now."""
+        self._none = held.simulation or not held.stays
+        self._share = seconds / max(1, len(held.data))
+        self._started = time.monotonic()
+
+    async def __call__(self) -> None:
+        """Wait until the time of this content is over."""
+        if self._none:
+            return
+        elapsed = time.monotonic() - self._started
+        await asyncio.sleep(padded_seconds(elapsed, self._share) - elapsed)
+        self._started = time.monotonic()
+
+
+# Places -------------------------------------------------------------------------------------------
+# Which jobs a worker takes from its queues: one of its places is kept free of long jobs.
+#
+# Tags (`fair_tag` in the database) decide which job is next when a place becomes free. Running jobs
+# are not interrupted, so without this rule a tenant's long jobs, sent when nobody else waits, could
+# occupy every place for half an hour. A worker with one place takes any job.
+#
+# A job that fetches contents from places counts as a long one when it begins to: a place that sends
+# little by little would occupy all others for an hour and more.
+
+
+class PlacedJobs(JobManager):
+    """procrastinate's job manager, which fetches no long jobs while such jobs occupy all places but
+    one."""
+
+    def __init__(self, connector: BaseConnector, places: int) -> None:
+        super().__init__(connector)
+        self._most = max(1, places - 1)
+        self._long: set[int | None] = set()
+        self.running: set[int | None] = set()
+        """Entries of jobs that occupy a place."""
+        self.idle = asyncio.Event()
+        """Set when this worker has looked for a job, found none, and runs none."""
+        self.comes = asyncio.Event()
+        """Set while a job occupies a place."""
+        self.worker: int | None = None
+        """This worker's number in the queue, once it has one."""
+
+    async def register_worker(self) -> int:
+        self.worker = await super().register_worker()
+        return self.worker
+
+    async def fetch_job(self, queues: Iterable[str] | None, worker_id: int) -> Job | None:
+        if queues is not None and len(self._long) >= self._most:
+            queues = [name for name in queues if name != LONG_QUEUE]
+        job = await super().fetch_job(queues, worker_id)
+        if job is not None and job.queue == LONG_QUEUE:
+            self._long.add(job.id)
+        if job is not None and job.task_name == RUN_JOB:
+            self.running.add(job.id)
+            self.idle.clear()
+            self.comes.set()
+        elif job is None and not self.running:
+            self.idle.set()
+        return job
+
+    def takes_long(self, entry: int | None) -> bool:
+        """Whether this running entry may take long, as nobody knew when it was fetched: False while
+        long jobs occupy all places that they may."""
+        if entry not in self._long and len(self._long) >= self._most:
+            return False
+        self._long.add(entry)
+        return True
+
+    def ended(self, entry: int | None) -> None:
+        """The job of this entry has left its place."""
+        self._long.discard(entry)
+        self.running.discard(entry)
+        if not self.running:
+            self.comes.clear()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from discreet.privacy.noise import Noise
-from discreet.problems.rehearsal import read_example
+from discreet.problems.base import read_example
 from discreet.problems.toy_sum.problem import ToySum
 
 

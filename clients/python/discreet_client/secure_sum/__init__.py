@@ -54,10 +54,10 @@ from discreet_client.secure_sum.errors import (
 from discreet_client.secure_sum.evidence import guarantee, unsigned
 from discreet_client.secure_sum.frames import OPERATOR, PROTOCOL, Kind, Verdict, parse
 from discreet_client.secure_sum.in_process import Outcome, Wire, assemble, run_in_process
-from discreet_client.secure_sum.journal import FileJournal, Journal, MemoryJournal
 from discreet_client.secure_sum.masks import longest_answer
 from discreet_client.secure_sum.noise import NOISE_TAIL, discrete_gaussian
 from discreet_client.secure_sum.operator import Operator
+from discreet_client.secure_sum.party import FileJournal, Journal, MemoryJournal
 from discreet_client.secure_sum.roster import Parameters, Roster, Scheme, Trust
 
 __all__ = [

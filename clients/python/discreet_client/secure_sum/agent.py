@@ -34,7 +34,6 @@ from discreet_client.secure_sum.frames import (
     members_of,
     parse,
 )
-from discreet_client.secure_sum.journal import Journal
 from discreet_client.secure_sum.masks import (
     MaskingScheme,
     PaillierScheme,
@@ -44,7 +43,7 @@ from discreet_client.secure_sum.masks import (
     extract,
 )
 from discreet_client.secure_sum.noise import NOISE_TAIL, discrete_gaussian
-from discreet_client.secure_sum.party import Party
+from discreet_client.secure_sum.party import Journal, Party
 from discreet_client.secure_sum.roster import Roster, Trust
 
 Update = Callable[[Floats | None], Floats | None]

@@ -13,8 +13,8 @@ from discreet_client.packing import Floats
 from discreet_client.secure_sum.agent import Agent, Update
 from discreet_client.secure_sum.errors import Refused
 from discreet_client.secure_sum.frames import Kind, parse
-from discreet_client.secure_sum.journal import Journal, MemoryJournal
 from discreet_client.secure_sum.operator import Operator
+from discreet_client.secure_sum.party import Journal, MemoryJournal
 from discreet_client.secure_sum.roster import Parameters, Roster
 
 Wire = Callable[[Kind, int, bytes], bytes | None]

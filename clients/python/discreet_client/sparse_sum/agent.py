@@ -15,9 +15,9 @@ from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 from discreet_client.packing import Integers
 from discreet_client.secure_sum.errors import Refused, Tampered
-from discreet_client.secure_sum.journal import Journal, MemoryJournal
 from discreet_client.secure_sum.masks import expand, extract, stream
 from discreet_client.secure_sum.noise import discrete_gaussian
+from discreet_client.secure_sum.party import Journal, MemoryJournal
 from discreet_client.sparse_sum import shamir
 from discreet_client.sparse_sum.group import Candidate, Group, digest
 from discreet_client.sparse_sum.signing import Verify, verify

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from discreet_client.federation.files import write_private
 from discreet_client.secure_sum.errors import Refused, Tampered
-from discreet_client.secure_sum.journal import FileJournal
+from discreet_client.secure_sum.party import FileJournal
 from discreet_client.sparse_sum.agent import Agent
 from discreet_client.sparse_sum.group import Candidate, Group, Member, digest
 from discreet_client.sparse_sum.plan import SETUPS

@@ -2,21 +2,49 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from decimal import Decimal
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Query, Request
+from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from discreet.api import examples
-from discreet.api.budget_schemas import BudgetRequestAnswer, BudgetRequestList
 from discreet.api.operations import EVERYBODY, operation
-from discreet.api.schemas import BudgetAnswer, BudgetList, EntryPage
-from discreet.usecases import budget_requests, budgets, history
+from discreet.api.schemas import BudgetAnswer, BudgetList, EntryPage, Figures
+from discreet.usecases import budget_requests, budgets
 from discreet.usecases.requests import BudgetRequestRequest, DeclineRequest, GrantRequest
 from discreet.web.bodies import json_body
 from discreet.web.responses import Pages, answer, resource
 from discreet.web.security import CurrentPrincipal, CurrentServices
+
+# Budget schemas -----------------------------------------------------------------------------------
+# Answers about requests for a larger budget.
+
+
+class BudgetRequestAnswer(BaseModel):
+    """A request for a larger budget. It changes nothing until an owner grants it."""
+
+    id: str
+    account: str
+    principal: str = Field(description="Who asks")
+    more: Figures = Field(description="How much the cap should be raised by")
+    reason: str
+    state: Literal["open", "granted", "declined"]
+    created_at: datetime
+    answered_by: str | None
+    answer: str | None = Field(description="The owner's reason")
+    answered_at: datetime | None
+
+
+class BudgetRequestList(BaseModel):
+    """The newest requests on a budget, at most a hundred."""
+
+    requests: list[BudgetRequestAnswer]
+
+
+# Budgets ------------------------------------------------------------------------------------------
 
 router = APIRouter(prefix="/v1/budgets", tags=["budgets"])
 
@@ -173,6 +201,6 @@ async def list_entries(
     """Ledger entries of a budget in the order of their hash chain."""
     pages = Pages(services.secrets, principal.tenant_id, "entries", account_id)
     (after,) = pages.start(page_token) or (0,)
-    rows = await history.entries(services, principal, account_id, after=after, size=page_size + 1)
+    rows = await budgets.entries(services, principal, account_id, after=after, size=page_size + 1)
     token = pages.token(rows[page_size - 1]["seq"]) if len(rows) > page_size else None
     return answer({"entries": rows[:page_size], "next_page_token": token})

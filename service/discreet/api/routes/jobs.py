@@ -11,8 +11,8 @@ from pydantic import TypeAdapter
 from starlette.responses import Response
 
 from discreet.api import examples
-from discreet.api.certificate_schemas import EnvelopeAnswer
 from discreet.api.operations import EVERYBODY, operation
+from discreet.api.routes.ledger import EnvelopeAnswer
 from discreet.api.schemas import (
     CancelAnswer,
     ChartList,
@@ -24,8 +24,8 @@ from discreet.api.schemas import (
 from discreet.errors import Forbidden, InvalidInput, Unauthenticated
 from discreet.problems.plans import Plan
 from discreet.storage.tables import JobState
-from discreet.usecases import cancelling, jobs, published, rehearsals
-from discreet.usecases.oidc.provider import ProviderUnavailable
+from discreet.usecases import jobs, published, rehearsals
+from discreet.usecases.oidc.tokens import ProviderUnavailable
 from discreet.usecases.requests import JobRequest, RehearsalRequest
 from discreet.web import bodies
 from discreet.web.bodies import json_body
@@ -322,7 +322,7 @@ async def cancel_job(
     """Cancel a job. Its price is released if no data were touched, and charged in full
     otherwise; the answer says which, and whether it is too late. Cancelling a job again gives
     the same answer."""
-    row, found = await cancelling.cancel(services, principal, job_id)
+    row, found = await jobs.cancel(services, principal, job_id)
     return answer({**jobs.view(row, principal), **asdict(found)}, 202, {"Retry-After": "1"})
 
 

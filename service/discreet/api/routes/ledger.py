@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends
+from pydantic import BaseModel, Field
 from starlette.responses import Response, StreamingResponse
 
 from discreet.api import examples
-from discreet.api.certificate_schemas import CertificateVerdict, EnvelopeAnswer
 from discreet.api.operations import EVERYBODY, operation
 from discreet.api.schemas import BudgetAnswer, CapList, HeadAnswer
 from discreet.usecases import budgets, ledger
@@ -16,6 +16,56 @@ from discreet.usecases.requests import CapRequest, CertificateRequest
 from discreet.web.bodies import CERTIFICATE_BYTES, json_body
 from discreet.web.responses import answer
 from discreet.web.security import CurrentPrincipal, CurrentServices
+
+# Certificate schemas ------------------------------------------------------------------------------
+# Answers about certificates: the verdict on one, and the envelope it comes in.
+
+
+class EnvelopeSignature(BaseModel):
+    """A signature over the type and the bytes of an envelope's payload (DSSE's pre-authentication
+    encoding)."""
+
+    keyid: str = Field(description="SHA-256 of the public key's 32 bytes, hexadecimal")
+    sig: str = Field(description="Ed25519, base64")
+
+
+class EnvelopeAnswer(BaseModel):
+    """An in-toto statement in an envelope (DSSE)."""
+
+    payload: str = Field(
+        description="The statement in base64; its predicate is the requested certificate or head"
+    )
+    payloadType: str = Field(description="application/vnd.in-toto+json")  # noqa: N815 - DSSE calls it so
+    signatures: list[EnvelopeSignature]
+
+
+class CertificateCheck(BaseModel):
+    """One check; `holds` is null when it could not be made."""
+
+    name: Literal[
+        "signature",
+        "price",
+        "guarantee",
+        "transcript",
+        "release",
+        "result",
+        "table",
+        "inclusion",
+        "log",
+        "witnesses",
+    ]
+    holds: bool | None
+    detail: str
+
+
+class CertificateVerdict(BaseModel):
+    """The verdict on a certificate: valid when no check failed."""
+
+    valid: bool
+    checks: list[CertificateCheck]
+
+
+# Ledger -------------------------------------------------------------------------------------------
 
 router = APIRouter(prefix="/v1", tags=["ledger"])
 

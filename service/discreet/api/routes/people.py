@@ -9,9 +9,9 @@ from pydantic import AwareDatetime
 from starlette.responses import Response
 
 from discreet.api import examples
-from discreet.api.access_schemas import AuditLogPage, PersonList, PersonState
 from discreet.api.operations import operation
-from discreet.usecases import access, audit_log
+from discreet.api.routes.tenants import AuditLogPage, PersonList, PersonState
+from discreet.usecases import access
 from discreet.usecases.oidc import people
 from discreet.usecases.requests import PersonRequest
 from discreet.web.bodies import json_body
@@ -87,7 +87,7 @@ async def remove_person(
     "/audit-log",
     **operation(
         "list_changes",
-        roles=audit_log.READERS,
+        roles=access.READERS,
         answers={200: AuditLogPage},
         codes=["invalid_page_token"],
     ),
@@ -107,7 +107,7 @@ async def list_changes(
         services.secrets, principal.tenant_id, "audit-log", principal.role, action, by, str(since)
     )
     (before,) = pages.start(page_token) or (None,)
-    rows = await audit_log.page(
+    rows = await access.page(
         services, principal, before=before, action=action, by=by, since=since, size=page_size + 1
     )
     token = pages.token(rows[page_size - 1]["id"]) if len(rows) > page_size else None

@@ -4,25 +4,115 @@ from __future__ import annotations
 
 import base64
 import binascii
-from typing import Annotated
+from datetime import datetime
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends
+from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from discreet.api import examples
-from discreet.api.certificate_schemas import EnvelopeAnswer
 from discreet.api.operations import operation
-from discreet.api.session_schemas import SessionAgainAnswer, SessionAnswer, SessionTokensAnswer
+from discreet.api.routes.ledger import EnvelopeAnswer
+from discreet.api.schemas import JobError
 from discreet.errors import InvalidInput
+from discreet.storage.tables import JobState
 from discreet.usecases.requests import (
     RosterRequest,
     SessionAgainRequest,
     SessionTokensRequest,
 )
-from discreet.usecases.sessions import again, enrolment, heads, rosters
+from discreet.usecases.sessions import again, enrolment, rosters
 from discreet.web.bodies import ROSTER_BYTES, json_body
 from discreet.web.responses import answer
 from discreet.web.security import CurrentPrincipal, CurrentServices
+
+# Session schemas ----------------------------------------------------------------------------------
+# Answers about federated sessions.
+
+
+class SessionTokensAnswer(BaseModel):
+    """Links for agents, shown only once."""
+
+    session: str
+    links: list[str] = Field(
+        description="One for each agent, good for one enrolment; in the order of `names`"
+    )
+    link: str | None = Field(description="The one link of a standing group, which holds no token")
+    expires_at: datetime | None = None
+
+
+class SessionAgentAnswer(BaseModel):
+    """An agent that has enrolled."""
+
+    name: str
+    fingerprint: str
+    key: str
+    unit: str
+    account: str
+    announcement: dict[str, Any]
+    enrolled_at: datetime
+    on_roster: bool
+    accepted: bool = Field(
+        description="True if it has the roster and has recorded its charge in its own ledger"
+    )
+    receipt: dict[str, Any] | None = Field(description="Its signed receipt for that")
+    speaks: list[str] = Field(
+        description="Versions of protocols, methods and encryptions that it speaks, as it says"
+    )
+    cause: str | None = Field(
+        description="Why the session could not go on without it; null if it could"
+    )
+
+
+class OpenedBefore(BaseModel):
+    """What was opened of sums with an agent in them: chances to find it out add up over jobs."""
+
+    for_each_agent: float = Field(
+        description="Opened numbers for each agent among whom they were, summed over jobs"
+    )
+    numbers: int
+    jobs: int
+
+
+class SessionAnswer(BaseModel):
+    """The session of a federated job."""
+
+    id: str
+    job: str
+    kind: str
+    state: JobState
+    terms: dict[str, Any]
+    parameters: dict[str, Any] | None = Field(
+        description="What the owner signs with the roster besides the agents"
+    )
+    owner: str | None
+    tokens: dict[str, int]
+    agents: list[SessionAgentAnswer]
+    roster: str | None
+    approve_by: datetime | None = Field(
+        description="When the session stops waiting for the signed roster; null if it does not wait"
+    )
+    approved_at: datetime | None
+    round: int = Field(description="Completed rounds")
+    opened_before: OpenedBefore = Field(
+        description="Of the enrolled agent of whom most was opened without noise in other jobs"
+    )
+    error: JobError | None = Field(description="Why it failed, and what was charged")
+
+
+class SessionAgainAnswer(BaseModel):
+    """A job like one that has failed, without some of its agents."""
+
+    job: str
+    session: str
+    link: str = Field(
+        description="For all agents that remain: they start again with it and their own keys"
+    )
+    agents: list[str] = Field(description="Fingerprints of those")
+
+
+# Sessions -----------------------------------------------------------------------------------------
 
 router = APIRouter(prefix="/v1/sessions", tags=["sessions"])
 
@@ -92,7 +182,7 @@ async def get_session_statement(
     """The head of a session as an in-toto statement in a signed envelope (DSSE): how far it has
     got, the roster that its owner signed, and each agent's signed receipt; 409 `no_roster`
     until there is a roster."""
-    return answer(await heads.statement(services, principal, job_id))
+    return answer(await rosters.statement(services, principal, job_id))
 
 
 @router.post(

@@ -2,19 +2,58 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Depends
+from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from discreet.api import examples
 from discreet.api.operations import operation
-from discreet.api.webhook_schemas import WebhookCreated, WebhookList
+from discreet.storage.jobs import WebhookEvent
 from discreet.usecases import webhooks
 from discreet.usecases.requests import WebhookRequest
 from discreet.web.bodies import json_body
 from discreet.web.responses import answer
 from discreet.web.security import CurrentPrincipal, CurrentServices
+
+# Webhook schemas ----------------------------------------------------------------------------------
+# Answers about webhooks.
+
+
+class WebhookAnswer(BaseModel):
+    """A webhook. Its secret is never returned again."""
+
+    id: str
+    url: str
+    events: list[WebhookEvent]
+    created_at: datetime
+    failing_since: datetime | None = Field(
+        description="The first failed delivery since the last successful one"
+    )
+    last_error: str | None = Field(
+        description="`timeout`, `no_connection`, `address_refused`, `secret_unreadable` or "
+        "`status_` and the number"
+    )
+    disabled_at: datetime | None = Field(
+        description="Nothing is sent since then: it failed for too long, or answered 410"
+    )
+
+
+class WebhookCreated(WebhookAnswer):
+    """A new webhook."""
+
+    secret: str
+
+
+class WebhookList(BaseModel):
+    """The webhooks of a tenant."""
+
+    webhooks: list[WebhookAnswer]
+
+
+# Webhooks -----------------------------------------------------------------------------------------
 
 router = APIRouter(prefix="/v1/webhooks", tags=["webhooks"])
 

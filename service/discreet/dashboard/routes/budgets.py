@@ -18,7 +18,7 @@ from discreet.dashboard.sessions import CurrentViewer, Owner, Reader, Submitter,
 from discreet.errors import Conflict, DiscreetError, InvalidInput
 from discreet.figures.charts import Chart
 from discreet.figures.timelines import spending_chart
-from discreet.usecases import budget_requests, budgets, datasets, history, sources
+from discreet.usecases import budget_requests, budgets, datasets, sources
 from discreet.usecases.requests import BudgetRequestRequest, DeclineRequest, GrantRequest
 from discreet.web import bodies
 from discreet.web.responses import answer
@@ -122,11 +122,11 @@ async def decline(
 async def read_spending(account_id: str, services: CurrentServices, viewer: Reader) -> Response:
     """The chart of what was spent over time, by job and analyst."""
     budget = await budgets.one_budget(services, viewer.principal, account_id)
-    drawn = await _drawn(await history.history(services, viewer.principal, account_id), budget)
+    drawn = await _drawn(await budgets.history(services, viewer.principal, account_id), budget)
     return answer(drawn.to_json())
 
 
-async def _drawn(spent: history.Spending, budget: dict[str, Any]) -> Chart:
+async def _drawn(spent: budgets.Spending, budget: dict[str, Any]) -> Chart:
     several = len(budget["filters"]) > 1
     return await anyio.to_thread.run_sync(
         partial(spending_chart, spent.lately, spent.earlier, several=several)
@@ -158,11 +158,11 @@ async def _page(
     found = await budgets.all_budgets(services, viewer.principal)
     caps = [one for one in found if one["scope"] in budgets.CAPS]
     is_cap = budget["scope"] in budgets.CAPS
-    grants = await history.search(
+    grants = await budgets.search(
         services, viewer.principal, account_id=account_id, kinds=("open", "grant"), size=50
     )
-    newest = await history.search(services, viewer.principal, account_id=account_id, size=8)
-    spent = await history.history(services, viewer.principal, account_id)
+    newest = await budgets.search(services, viewer.principal, account_id=account_id, size=8)
+    spent = await budgets.history(services, viewer.principal, account_id)
     chart = None
     if any(row[4] == "reserve" for row in spent.lately):
         chart = await _drawn(spent, budget)

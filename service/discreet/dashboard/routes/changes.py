@@ -10,12 +10,12 @@ from starlette.responses import Response
 from discreet.dashboard.pages import render
 from discreet.dashboard.sessions import Viewer, only
 from discreet.storage.audit_log import Action
-from discreet.usecases import audit_log
+from discreet.usecases import access
 from discreet.web.security import CurrentServices
 
 router = APIRouter(include_in_schema=False)
 
-Reader = Annotated[Viewer, Depends(only(*audit_log.READERS))]
+Reader = Annotated[Viewer, Depends(only(*access.READERS))]
 PAGE = 100
 ACTIONS: tuple[str, ...] = get_args(Action)
 
@@ -30,7 +30,7 @@ async def show_changes(
 ) -> Response:
     """Changes of the tenant, newest first; an operator sees those of all."""
     chosen = action if action in ACTIONS else None
-    rows = await audit_log.page(
+    rows = await access.page(
         services, viewer.principal, before=before, action=chosen, size=PAGE + 1
     )
     return render(

@@ -18,8 +18,8 @@ from discreet.ledger.proofs import place_of
 from discreet.problems.federation import is_session
 from discreet.storage.jobs import FINAL
 from discreet.storage.tables import JobState
-from discreet.usecases import asking, cancelling, jobs, objects, published, transparency
-from discreet.usecases.cancellations import Cancellation
+from discreet.usecases import asking, jobs, objects, published, transparency
+from discreet.usecases.jobs import Cancellation
 from discreet.usecases.requests import SessionTokensRequest
 from discreet.usecases.services import Services
 from discreet.usecases.sessions import again, enrolment, rosters
@@ -141,7 +141,7 @@ async def cancel(
     """Cancel a job: its price is given back if its data were not touched yet, and charged in full
     otherwise. The page says so if it is too late."""
     try:
-        _, found = await cancelling.cancel(services, viewer.principal, job_id)
+        _, found = await jobs.cancel(services, viewer.principal, job_id)
     except Conflict as error:
         return await _job_page(request, services, viewer, job_id, refused=error)
     if found.cancel == "too_late":
@@ -255,6 +255,5 @@ async def _job_page(
         refused=refused,
         form=form or {},
         links=links or [],
-        cancellation=cancellation
-        or await cancelling.cancellation(services, viewer.principal, job_id),
+        cancellation=cancellation or await jobs.cancellation(services, viewer.principal, job_id),
     )

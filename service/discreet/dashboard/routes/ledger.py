@@ -11,8 +11,8 @@ from discreet.dashboard import forms, paging, words
 from discreet.dashboard.pages import HEADERS, go_to, render
 from discreet.dashboard.sessions import Auditor, Reader
 from discreet.errors import InvalidInput, NotFound
-from discreet.ledger.words import ENTRIES
-from discreet.usecases import budgets, history, ledger, sources
+from discreet.ledger.entries import ENTRIES
+from discreet.usecases import budgets, ledger, sources
 from discreet.usecases.verification import Verification, Verifier
 from discreet.web.responses import answer
 from discreet.web.security import CurrentServices
@@ -43,7 +43,7 @@ async def show_ledger(
     for name, text in (("account", account), ("job", job)):
         forms.refuse_nul(f"/query/{name}", text)
     last_day = _day("until", until)
-    rows = await history.search(
+    rows = await budgets.search(
         services,
         viewer.principal,
         account_id=account or None,
@@ -115,7 +115,7 @@ async def show_entry(
     place in the chain."""
     if not 0 < seq < 2**63:
         raise NotFound("there is no such entry")
-    found = await history.entries(services, viewer.principal, account_id, after=seq - 1, size=2)
+    found = await budgets.entries(services, viewer.principal, account_id, after=seq - 1, size=2)
     if not found or found[0]["seq"] != seq:
         raise NotFound("there is no such entry")
     entry, chains = found[0], await sources.of_chains(services, viewer.principal)

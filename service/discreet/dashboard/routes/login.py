@@ -14,7 +14,7 @@ from discreet.dashboard.sessions import CurrentViewer
 from discreet.errors import Forbidden, Unauthenticated
 from discreet.usecases import access, logins
 from discreet.usecases.oidc import login
-from discreet.usecases.oidc.provider import Provider
+from discreet.usecases.oidc.tokens import Provider
 from discreet.web.responses import answer
 from discreet.web.security import SESSION_COOKIE, CurrentPrincipal, CurrentServices
 

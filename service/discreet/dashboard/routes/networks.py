@@ -31,7 +31,7 @@ from discreet.errors import (
 from discreet.figures.charts import Chart
 from discreet.problems.road_networks.map import road_map
 from discreet.problems.road_networks.network import RoadNetwork
-from discreet.usecases import network_files, objects
+from discreet.usecases import objects
 from discreet.usecases.requests import NetworkRequest
 from discreet.usecases.services import Services
 from discreet.web import bodies, form_files
@@ -86,7 +86,7 @@ async def add(request: Request, services: CurrentServices, viewer: Owner) -> Res
             columns = network_forms.columns_before(form)
             return _form(request, services, form, InvalidInput(issues), columns)
         try:
-            found = await network_files.read(
+            found = await objects.read(
                 services,
                 sent.files,
                 sent.content,
@@ -97,7 +97,7 @@ async def add(request: Request, services: CurrentServices, viewer: Owner) -> Res
             )
         except (InvalidInput, PayloadTooLarge) as error:
             return _form(request, services, form, error, network_forms.columns_before(form))
-        if isinstance(found, network_files.NotRead):
+        if isinstance(found, objects.NotRead):
             refused = InvalidInput(network_forms.issues_of(found.faults))
             return _form(request, services, form, refused, found.columns)
         try:

@@ -13,7 +13,7 @@ from discreet.dashboard.routes.login import local, login_page
 from discreet.errors import Forbidden, NotFound, Unauthenticated
 from discreet.usecases.oidc import login, people
 from discreet.usecases.oidc.configuration import CALLBACK
-from discreet.usecases.oidc.provider import Provider, ProviderUnavailable
+from discreet.usecases.oidc.tokens import Provider, ProviderUnavailable
 from discreet.web.codes import NOTHING_HERE
 from discreet.web.security import CurrentServices
 

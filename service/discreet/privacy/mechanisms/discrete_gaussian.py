@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri_exp
 
-from discreet.privacy import zcdp
+from discreet.privacy import units
 from discreet.privacy.mechanism import CalibratedEvent, Sampler, register
 from discreet.privacy.mechanisms.gaussian import (
     SMOOTHING,
@@ -163,7 +163,7 @@ def of_rho(sensitivity_l2: float, rho: int, delta: int, *, neighbours: str) -> D
     while event(scale).squared_loss() / 2 > most:
         scale = math.nextafter(scale, math.inf)
     # At that epsilon the curve is at most delta (Bun & Steinke 2016, Proposition 1.3); rounded up.
-    found, below, above = event(drawable(scale)), -1, zcdp.epsilon_units_from_rho(rho, delta) + 1
+    found, below, above = event(drawable(scale)), -1, units.epsilon_units_from_rho(rho, delta) + 1
     while above - below > 1:
         middle = (below + above) // 2
         below, above = (

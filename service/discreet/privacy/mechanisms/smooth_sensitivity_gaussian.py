@@ -15,7 +15,7 @@ from scipy.special import gammainc, gammaincc
 
 from discreet.privacy.mechanism import ChargedRho, Count, Positive, Sampler, register
 from discreet.privacy.mechanisms.gaussian import gaussian_delta
-from discreet.privacy.renyi import pair_of_curve, truncated_rho
+from discreet.privacy.pld import pair_of_curve, truncated_rho
 from discreet.privacy.search import certified, request, smallest_scale, with_rho
 from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT, float_below
 

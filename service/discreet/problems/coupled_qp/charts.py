@@ -13,7 +13,7 @@ from discreet.figures.traces import bars, figure, heat, matrix_axes
 from discreet.problems.coupled_qp import checks, methods
 from discreet.problems.coupled_qp.problem import CoupledQp
 from discreet.solvers.saddle import spds
-from discreet.solvers.saddle.saddle_iteration import thinned
+from discreet.solvers.saddle.saddle_point import thinned
 
 SHOWN = "simulation: what each agent does, slack, multipliers step by step"
 MAX_REPEATED_UPDATES = 20_000

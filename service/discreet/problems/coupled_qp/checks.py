@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from discreet.errors import FieldIssue, InvalidInput
-from discreet.problems.columns import MAX_ISSUES
+from discreet.problems.contents import MAX_ISSUES
 from discreet.problems.coupled_qp.data import (
     MAX_DIMENSION,
     AgentData,

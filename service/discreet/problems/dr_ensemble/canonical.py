@@ -9,8 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from discreet.errors import InvalidInput
-from discreet.problems.columns import integer_columns, rearranged, record_order, starts_of
-from discreet.problems.contents import Content
+from discreet.problems.contents import Content, integer_columns, rearranged, record_order, starts_of
 from discreet.problems.dr_ensemble.public import DrEnsemblePublic, Ints
 
 

@@ -13,14 +13,19 @@ from pydantic import Field, model_validator
 
 from discreet.errors import FieldIssue, InvalidInput
 from discreet.intake.items import InPieces
-from discreet.problems.columns import (
+from discreet.problems.contents import (
     MAX_ISSUES,
+    PRIVATE,
+    Content,
     Issues,
+    Packed,
+    UnitRows,
+    are_spread,
+    arrays,
     in_order,
     owner_column,
     starts_in,
 )
-from discreet.problems.contents import PRIVATE, Content, Packed, arrays
 from discreet.problems.datasets import Column, DatasetOfRows, FileQuestion, ReaderRule
 from discreet.problems.dr_ensemble import layouts, meters, own_file
 from discreet.problems.dr_ensemble.canonical import (
@@ -36,8 +41,6 @@ from discreet.problems.dr_ensemble.meters import Reading
 from discreet.problems.dr_ensemble.parts import ReadingRows, StateRows
 from discreet.problems.dr_ensemble.public import DrEnsemblePublic, Ints
 from discreet.problems.numbers import Count, Frozen, Real
-from discreet.problems.owners import are_spread
-from discreet.problems.unit_rows import UnitRows
 from discreet_client.meters import States as Sequences
 
 GRID = 1 << 20

@@ -22,10 +22,14 @@ from discreet.problems.dr_ensemble.public import DrEnsemblePublic, Floats, Ints
 from discreet.problems.plans import Plan
 from discreet.solvers.control.shrinkage import shrink
 from discreet.solvers.estimation.chain_posterior import Moves, draw_counts
-from discreet.solvers.estimation.count_posterior import GroupedPosterior
+from discreet.solvers.estimation.count_posterior import (
+    GroupedPosterior,
+    Kind,
+    RowShares,
+    share_ends,
+    weak_rows,
+)
 from discreet.solvers.estimation.known_sums import Known, conditioned
-from discreet.solvers.estimation.posterior_cells import Kind
-from discreet.solvers.estimation.share_ends import RowShares, share_ends, weak_rows
 
 MAX_CELLS = 10_000
 """Transitions of the support beyond which counts are shrunk instead, and no interval is given."""

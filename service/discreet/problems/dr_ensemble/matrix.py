@@ -9,8 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from discreet.errors import FieldIssue, InvalidInput
-from discreet.problems.columns import MAX_ISSUES, integer_columns, real_column
-from discreet.problems.contents import Content
+from discreet.problems.contents import MAX_ISSUES, Content, integer_columns, real_column
 
 SUM_TOLERANCE = 1e-9
 

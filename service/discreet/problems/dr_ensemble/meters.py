@@ -29,8 +29,7 @@ from pydantic_core import PydanticCustomError
 from typing_extensions import TypedDict
 
 from discreet.errors import InvalidInput
-from discreet.problems.columns import Issues, check_names, owner_column, real_column
-from discreet.problems.contents import Packed
+from discreet.problems.contents import Issues, Packed, check_names, owner_column, real_column
 from discreet.problems.numbers import Frozen, Real
 from discreet_client.meters import (
     EPOCH,

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from discreet.errors import InvalidInput
 from discreet.intake.field_issues import and_more
-from discreet.problems.columns import in_order, record_keys, starts_in
-from discreet.problems.contents import Content
+from discreet.problems.contents import Columns, Content, UnitRows, in_order, record_keys, starts_in
 from discreet.problems.dr_ensemble.canonical import (
     as_stored,
     check_participants,
@@ -28,7 +27,6 @@ from discreet.problems.dr_ensemble.meters import (
     too_many,
 )
 from discreet.problems.dr_ensemble.public import DrEnsemblePublic, Ints
-from discreet.problems.unit_rows import Columns, UnitRows
 from discreet_client.meters import States
 
 NUMBER = 0

@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from discreet.intake.items import InPieces
-from discreet.problems.accuracy import INTERVALS
 from discreet.problems.dr_ensemble.limits import LoadLimits
 from discreet.problems.dr_ensemble.public import MAX_STATES
 from discreet.problems.numbers import CLIP, Count, Flag, Real
+from discreet.problems.results import INTERVALS
 from discreet.problems.reuse import ProblemOnData
 
 Numbers = Annotated[tuple[Real, ...], InPieces()]

@@ -11,15 +11,13 @@ from discreet.problems.multi_agent.dataset import MAX_CHARACTERS, MultiAgentPubl
 from discreet.solvers.saddle.convexity import (
     NoSlaterPoint,
     NotConvex,
-    prove_convex,
-    slater_point,
-    tightened_box,
-)
-from discreet.solvers.saddle.many_agents import (
     TooManyEntries,
+    prove_convex,
     prove_convex_sum,
     shaved_box,
+    slater_point,
     strict_point,
+    tightened_box,
 )
 from discreet.solvers.saddle.saddle_point import saddle_problem
 from discreet_client.expressions import FUNCTIONS, Expression, ExpressionError, parse

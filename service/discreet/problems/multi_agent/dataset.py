@@ -14,8 +14,7 @@ from pydantic import Field, StringConstraints, model_validator
 from discreet.errors import FieldIssue, InvalidInput
 from discreet.intake.field_issues import FieldError
 from discreet.intake.items import InPieces
-from discreet.problems.columns import check_names, real_column
-from discreet.problems.contents import PRIVATE, Content
+from discreet.problems.contents import PRIVATE, Content, check_names, real_column
 from discreet.problems.datasets import Column, Dataset
 from discreet.problems.multi_agent.agents import (
     MAX_ENTRIES,
@@ -25,9 +24,8 @@ from discreet.problems.multi_agent.agents import (
     hides_all,
 )
 from discreet.problems.numbers import Frozen, Real
-from discreet.solvers.saddle.convexity import prove_convex
+from discreet.solvers.saddle.convexity import TooManyEntries, prove_convex, prove_convex_sum
 from discreet.solvers.saddle.expression_programs import MAX_INSTRUCTIONS, compiled
-from discreet.solvers.saddle.many_agents import TooManyEntries, prove_convex_sum
 from discreet_client.expressions import Expression, ExpressionError, derivative, parse
 
 Floats = NDArray[np.float64]

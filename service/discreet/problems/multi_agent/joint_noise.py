@@ -20,13 +20,11 @@ from discreet.problems.multi_agent.agents import Announcement, Floats, coordinat
 from discreet.problems.multi_agent.constraints import term_by_term
 from discreet.problems.multi_agent.dataset import MAX_PROGRAM, MultiAgentPublic
 from discreet.solvers.saddle import rounding, saddle_point
+from discreet.solvers.saddle.convexity import NotLipschitz, TooManyEntries, moved_by, sensitivities
 from discreet.solvers.saddle.intervals import Box
-from discreet.solvers.saddle.lipschitz import NotLipschitz, sensitivities
-from discreet.solvers.saddle.many_agents import TooManyEntries, moved_by
 from discreet.solvers.saddle.noise_split import sparse_split, split
-from discreet.solvers.saddle.polytope_kernels import most_turns
-from discreet.solvers.saddle.saddle_kernels import Outputs
-from discreet.solvers.saddle.saddle_point import Group, SaddleProblem
+from discreet.solvers.saddle.saddle_point import Group, Outputs, SaddleProblem
+from discreet.solvers.saddle.set_kernels import most_turns
 from discreet_client.expressions import Expression, ExpressionError
 
 ROUNDING = 1e-9

@@ -4,27 +4,41 @@ cloud knows."""
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
+from pydantic import Field, model_validator
 
 from discreet.errors import FieldIssue, InvalidInput
+from discreet.intake.field_issues import FieldError
 from discreet.privacy.mechanisms.gaussian import Gaussian
-from discreet.problems.multi_agent.agents import Floats
+from discreet.privacy.noise import Noise
+from discreet.problems.federation import Member, SessionFailed
+from discreet.problems.multi_agent.agents import Floats, SessionAnnouncement
 from discreet.problems.multi_agent.dataset import MultiAgentPublic
 from discreet.problems.multi_agent.joint_noise import JointNoise
+from discreet.problems.multi_agent.request import MultiAgentRequest
+from discreet.problems.multi_agent.session import CloudSession, doubles
+from discreet.problems.numbers import Positive
 from discreet.problems.plans import Plan
+from discreet.solvers.saddle import saddle_point
 from discreet.solvers.saddle.intervals import Box
+from discreet.solvers.saddle.saddle_point import Outputs
 from discreet_client import sparse_sum
 from discreet_client.exposure import MOST_ROUNDS
 from discreet_client.expressions import Expression, gradient, value
-from discreet_client.secure_sum.errors import Unacceptable
+from discreet_client.federation import history, spoken
+from discreet_client.packing import Integers
+from discreet_client.secure_sum.errors import Missing, SecureSumError, Tampered, Unacceptable
 from discreet_client.secure_sum.noise import NOISE_TAIL
 from discreet_client.sparse_sum import exchanges
+from discreet_client.sparse_sum import exchanges as sparse
+from discreet_client.sparse_sum.conversation import SETTING_UP, Conductor, Step
 from discreet_client.sparse_sum.plan import SECURITY_BITS
+from discreet_client.sparse_sum.wire import bitmap
 
 MOST_SUMS = 10_000
 """Steps of a job with masks: each is four exchanges of all agents."""
@@ -202,3 +216,241 @@ def certified_terms(plan: Plan) -> dict[str, Any]:
             "failure": f"2^-{SECURITY_BITS}",
         }
     }
+
+
+# Masked request -----------------------------------------------------------------------------------
+# The fields of masked sums, and what follows from them for a session.
+
+
+class MaskedRequest(MultiAgentRequest):
+    """A multi-agent problem whose agents may mask what they send."""
+
+    masks: Literal["none", "sparse"] = Field(
+        default="none",
+        exclude_if=lambda value: value == "none",
+        description="With protocol `federated`: `none`: agents send the cloud their states. "
+        "`sparse`: they send masked parts of the constraints' values with noise in them, of which "
+        "the cloud opens the sums alone, also when agents drop; constraints are linear then",
+    )
+    colluding: Positive | None = Field(
+        default=None,
+        exclude_if=lambda value: value is None,
+        description="With masks: the most agents that may pool what they know with the cloud; 1 by "
+        "default",
+    )
+
+    @model_validator(mode="after")
+    def _masks_are_of_sessions(self) -> Self:
+        if self.masks == "none" and self.colluding is not None:
+            raise FieldError("colluding", "goes with masks `sparse`")
+        if self.masks == "sparse" and self.protocol != "federated":
+            raise FieldError("masks", "go with protocol `federated`: agents mask what they send")
+        if self.masks == "sparse" and self.schedule.iterations > MOST_SUMS:
+            raise FieldError(
+                "schedule/iterations",
+                f"at most {MOST_SUMS} with masks: each is a sum",
+            )
+        return self
+
+    failures: ClassVar[dict[str, str]] = FAILURES
+
+    @property
+    def exchanges(self) -> int:
+        """Broadcasts and their answers before the agents sign."""
+        steps = self.schedule.iterations
+        return sparse.exchanges(steps) if self.masks == "sparse" else steps
+
+    @property
+    def server_sees(self) -> str:
+        return self.seen_by_the_server if self.masks == "none" else SEEN
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        return (spoken.SPARSE_SUMS if self.masks == "sparse" else spoken.MULTI_AGENT,)
+
+    @property
+    def signs_parameters(self) -> bool:
+        return self.masks == "sparse"
+
+    @property
+    def parameters_of_roster(self) -> bool:
+        return self.masks == "sparse"
+
+    @property
+    def begins_with_all(self) -> bool:
+        return self.masks == "sparse"
+
+    @property
+    def first_round_with_data(self) -> int:
+        return sparse.SETTING_UP if self.masks == "sparse" else 0
+
+    def enough(self, number: int, plan: Plan) -> int | None:
+        if self.masks == "none" or not sparse.SETTING_UP <= number < self.exchanges:
+            return None
+        step, _ = sparse.step_of(number)
+        masks = sparse.plan_of(plan.parameters["sums"])
+        return masks.quorum if step is Step.VOTE else masks.minimum
+
+    def certified_terms(self, plan: Plan) -> Mapping[str, Any]:
+        return certified_terms(plan) if self.masks == "sparse" else {}
+
+    def check_masks(self, announced: SessionAnnouncement) -> None:
+        """FieldError unless the agent speaks as this job does: one that knows no masks would send
+        its states."""
+        if (announced.masks == "sparse") is (self.masks == "sparse"):
+            return
+        if self.masks == "sparse":
+            raise FieldError(
+                "masks",
+                'the sums of this job are masked: an agent announces `"masks": "sparse"`, which '
+                "Python agents can from this version on; others cannot take part",
+            )
+        raise FieldError(
+            "masks",
+            "this agent takes part in masked sums alone, and in this job the cloud would see its "
+            "states",
+        )
+
+
+# Masked session -----------------------------------------------------------------------------------
+# The cloud of a session whose agents add masked contributions: it opens their sums alone.
+
+SETTING_UP_SAYS = b"masks"
+"""The broadcast of an exchange of the setup: shorter than any of a session without masks, so an
+agent that knows only those stops."""
+
+
+class MaskedSession(CloudSession):
+    """The cloud of masked sums: four exchanges a step, in which single agents are delivered what
+    `discreet_client.sparse_sum.Conductor` has for them.
+
+    It never has a state, nor a value without noise: what it opens is the sum over an exchange's
+    survivors, noise included. Who is not in a sum counts with its public middle, as in
+    `CloudSession`. The first broadcast of a round has outputs, multipliers and the bitmap of those
+    in the sum, in the order of the roster; the others have nothing but the chain.
+
+    A sum that cannot be opened ends the session: agents answer a round once, and another sum of the
+    same states would be one more than was priced.
+    """
+
+    def __init__(
+        self,
+        form: saddle_point.SaddleProblem,
+        outputs: Outputs,
+        schedule: saddle_point.Schedule,
+        plan: Plan,
+        agents: Sequence[Member],
+        constraints: Sequence[Expression],
+    ) -> None:
+        super().__init__(form, outputs, schedule, plan, agents)
+        self.masks = exchanges.plan_of(plan.parameters["sums"])
+        self.rounds = exchanges.exchanges(self._steps) + 1
+        self._agents = [agent.fingerprint for agent in agents]
+        self._keys = [agent.key for agent in agents]
+        self._place = {agent: place for place, agent in enumerate(self._agents)}
+        self._cloud = Cloud.of(constraints, form.names, plan)
+        self._joined: set[int] = set()
+        self._conductor: Conductor | None = None
+        size = (self.masks.agents + 7) // 8
+        self._now["survivors"] = np.zeros((self._steps, size), dtype=np.uint8)
+        self._told = SETTING_UP_SAYS
+
+    @property
+    def conductor(self) -> Conductor:
+        """It begins when the roster's digest is known."""
+        if self._conductor is None:
+            self._conductor = Conductor(self._roster)
+        return self._conductor
+
+    @property
+    def _roster(self) -> Any:
+        return exchanges.roster_of(self.roster_digest, self.masks, self._keys)
+
+    def opening(self, noise: Noise) -> bytes:
+        return self._told
+
+    def deliveries(self) -> Mapping[str, bytes]:
+        conductor = self.conductor
+        if conductor.done:
+            return {}
+        messages = dict(conductor.messages)
+        if conductor.step is Step.SHARES:
+            # Who has missed the group hears of it once more, and is in the next round.
+            late = messages.keys() - self._joined
+            messages |= dict.fromkeys(late, conductor.joining())
+        return {self._agents[place]: message for place, message in messages.items()}
+
+    def fault(self, number: int, agent: str, message: bytes) -> str:
+        """Of a message that is not signed by this agent, or not due. An empty one says that the
+        agent is there, and has dropped from this round, or was asked for nothing."""
+        if number == self.rounds - 1:
+            return "" if len(message) == history.SIGNATURE_BYTES else "wrong_form"
+        return self._fault(self._place[agent], message) if message else ""
+
+    def _fault(self, place: int, message: bytes) -> str:
+        conductor = self.conductor
+        group = conductor.group
+        if conductor.step is Step.SHARES and place not in self._joined:
+            return "" if group is not None and message == group.context else "wrong_form"
+        try:
+            conductor.take(place, message)
+        except SecureSumError as error:
+            return error.cause
+        return ""
+
+    def step(self, number: int, messages: Mapping[str, bytes], noise: Noise) -> bytes:
+        if number == self.rounds - 1:
+            return self._agreed(messages)
+        conductor = self.conductor
+        said = {self._place[agent]: body for agent, body in messages.items() if body}
+        taken = {place for place, body in said.items() if not self._fault(place, body)}
+        # In SHARES this is the answer of those who have missed JOIN.
+        joined = taken if conductor.step in (Step.JOIN, Step.SHARES) else set()
+        setting_up = conductor.step in SETTING_UP
+        try:
+            total = conductor.advance()
+        except (Missing, Tampered) as error:
+            raise SessionFailed("setup_incomplete" if setting_up else "sum_lost") from error
+        self._joined |= joined
+        if number == exchanges.SETTING_UP - 1 and len(self._joined) < self.masks.minimum:
+            raise SessionFailed("setup_incomplete")  # the first sum would be lost, and charged
+        if total is not None:
+            return self._opened(exchanges.step_of(number)[1] + 1, total)
+        if number + 1 < exchanges.SETTING_UP:
+            return self._told
+        before = history.BEGINNING
+        if number + 1 > exchanges.SETTING_UP:
+            before = history.after(self._told)
+        self._told = before
+        return self._told
+
+    def _opened(self, k: int, total: Integers) -> bytes:
+        """The sum of step k, as the first broadcast of the next round, or of the signatures."""
+        summed = self.conductor.summed
+        survivors = bitmap(summed, self.masks.agents)
+        absent = np.zeros(len(self._form.names))
+        for place, agent in enumerate(self._agents):
+            if place not in summed:
+                absent[self._span[agent]] = self._absent[self._span[agent]]
+        self._now["survivors"][k - 1] = np.frombuffer(survivors, dtype=np.uint8)
+        released = self._cloud.outputs(total, absent)
+        self._follow(k, released)
+        m = self._form.constraints
+        figures = np.concatenate([released[:m], self._now["current"]])
+        self._told = history.after(self._told) + doubles(figures) + survivors
+        return self._told
+
+    def state(self) -> bytes:
+        progress = np.frombuffer(self.conductor.progress, dtype=np.uint8)
+        self._now |= {
+            "progress": progress,
+            "joined": np.array(sorted(self._joined), dtype=np.int64),
+        }
+        state = super().state()
+        del self._now["progress"], self._now["joined"]
+        return state
+
+    def restore(self, state: bytes) -> None:
+        super().restore(state)
+        self._conductor = Conductor.resume(self._roster, self._now.pop("progress").tobytes())
+        self._joined = set(self._now.pop("joined").tolist())

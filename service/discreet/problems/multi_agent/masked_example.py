@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from discreet.privacy.noise import Noise
 from discreet.problems.contents import pack, unpack
 from discreet.problems.federation import FederatedProblem, Member
-from discreet.problems.multi_agent.masked_session import MaskedSession
+from discreet.problems.multi_agent.masked import MaskedSession
 from discreet.problems.numbers import Budget
 from discreet.problems.plans import Plan
 from discreet_client import sparse_sum

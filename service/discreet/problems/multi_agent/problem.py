@@ -22,12 +22,11 @@ from discreet.intake.field_issues import FieldError, issues_of, sentence
 from discreet.privacy import calibration
 from discreet.privacy.mechanisms.gaussian import Gaussian
 from discreet.privacy.noise import Noise
-from discreet.problems.accuracy import LEVEL, Expected
-from discreet.problems.base import ALWAYS, Neighbours
+from discreet.problems.base import ALWAYS, Neighbours, Synthesis
 from discreet.problems.contents import Content, Progress, Released
 from discreet.problems.federation import ROUNDS_ARE_SEEN, Member, Session
 from discreet.problems.multi_agent import examples, masked
-from discreet.problems.multi_agent.agents import SessionAnnouncement
+from discreet.problems.multi_agent.agents import Floats, SessionAnnouncement
 from discreet.problems.multi_agent.constraints import names_in, proven, read, tightened
 from discreet.problems.multi_agent.dataset import (
     MultiAgentDataset,
@@ -35,20 +34,19 @@ from discreet.problems.multi_agent.dataset import (
     protection,
 )
 from discreet.problems.multi_agent.intervals import expected_values, uncertainty_of
-from discreet.problems.multi_agent.iteration import form_of, run_of
-from discreet.problems.multi_agent.joint_noise import joint_noise
-from discreet.problems.multi_agent.masked_request import MaskedRequest
-from discreet.problems.multi_agent.masked_session import MaskedSession
+from discreet.problems.multi_agent.joint_noise import groups_of, joint_noise, scales_of
+from discreet.problems.multi_agent.masked import MaskedRequest, MaskedSession
+from discreet.problems.multi_agent.request import MultiAgentRequest
 from discreet.problems.multi_agent.result import MultiAgentResult
-from discreet.problems.multi_agent.session import PATH_POINTS, STATE, CloudSession
+from discreet.problems.multi_agent.session import PATH_POINTS, STATE, CloudSession, grid_noise
 from discreet.problems.multi_agent.synthesis import SYNTHESIS
 from discreet.problems.numbers import Budget
 from discreet.problems.plans import LONGEST_SECONDS, NoiseSummary, Plan, Resources, sized
-from discreet.problems.results import Output, Result
-from discreet.problems.synthesis import Synthesis
-from discreet.solvers.saddle import saddle_iteration, saddle_point
-from discreet.solvers.saddle.saddle_kernels import Outputs
-from discreet_client.expressions import Expression
+from discreet.problems.results import LEVEL, Expected, Output, Result
+from discreet.solvers.saddle import saddle_point
+from discreet.solvers.saddle.intervals import Box
+from discreet.solvers.saddle.saddle_point import Outputs
+from discreet_client.expressions import Expression, parse
 from discreet_client.federation import history
 from discreet_client.sparse_sum import exchanges as sparse_exchanges
 from discreet_client.sparse_sum.conversation import longest_answer
@@ -126,7 +124,7 @@ class MultiAgent(MaskedRequest):
             most += joint.operations
             reading = READING_SECONDS * (most + len(public.agents))
             most += joint.projecting
-        held = PATH_POINTS + saddle_iteration.steps_at_once(width)
+        held = PATH_POINTS + saddle_point.steps_at_once(width)
         resources = Resources.padded(
             0.5 * (1 + width * steps // DRAWS_A_SECOND),
             work=steps * most * OPERATION_SECONDS + reading,
@@ -384,3 +382,57 @@ def _event(budget: Budget, dimension: int, masks: bool) -> Gaussian:
     except ValueError as error:
         pointer = "/privacy/delta" if budget.delta == 0 else "/privacy/epsilon"
         raise InvalidInput(str(error), pointer=pointer) from None
+
+
+# Iteration ----------------------------------------------------------------------------------------
+# The iteration of a plan on private objectives, with the noise of its event.
+
+
+def outputs_of(plan: Plan, problem: saddle_point.SaddleProblem) -> Outputs:
+    (event,) = plan.events
+    assert isinstance(event, Gaussian)
+    values, gradients = scales_of(problem, plan.parameters)
+    # Values are rounded to the event's grid in its units; the noise is in steps of the same
+    # grid.
+    grid = event.grid / event.scale
+    return saddle_point.noised_outputs(
+        problem, event.scale * values, event.scale * gradients, grid=grid
+    )
+
+
+def form_of(
+    asked: MultiAgentRequest, plan: Plan, objectives: Mapping[str, Expression]
+) -> tuple[saddle_point.SaddleProblem, Outputs]:
+    """See `problem.MultiAgent.solver_form`."""
+    box: Box = {name: (low, high) for name, low, high in plan.parameters["box"]}
+    names = tuple(box)
+    constraints = [read(text, names) for text in asked.constraints]
+    problem = saddle_point.saddle_problem(
+        objectives, constraints, names, box, groups_of(plan.parameters)
+    )
+    return problem, outputs_of(plan, problem)
+
+
+def run_of(
+    asked: MultiAgentRequest, public: MultiAgentPublic, plan: Plan, content: Content, noise: Noise
+) -> saddle_point.Path:
+    """The run of a request on these objectives and states, with noise drawn step by step."""
+    texts = zip(public.agents, content["objectives"].tolist(), strict=True)
+    objectives = {agent.name: parse(text, agent.coordinates) for agent, text in texts}
+    problem, outputs = form_of(asked, plan, objectives)
+
+    (event,) = plan.events
+    assert isinstance(event, Gaussian)
+
+    def draw(count: int, width: int) -> Floats:
+        return grid_noise(noise, event, count, width)
+
+    return saddle_point.run(
+        problem,
+        outputs,
+        asked.schedule.solver_form(),
+        asked.schedule.iterations,
+        noise=draw,
+        states=content["initial"],
+        points=PATH_POINTS,
+    )

@@ -8,7 +8,6 @@ from pydantic import Field, model_validator
 
 from discreet.intake.field_issues import FieldError
 from discreet.intake.items import InPieces
-from discreet.problems.accuracy import INTERVALS
 from discreet.problems.federation import FederatedProblem
 from discreet.problems.multi_agent.dataset import (
     MAX_CHARACTERS_TOGETHER,
@@ -16,6 +15,7 @@ from discreet.problems.multi_agent.dataset import (
     LongText,
 )
 from discreet.problems.numbers import Flag, Frozen, Real
+from discreet.problems.results import INTERVALS
 from discreet.problems.reuse import ProblemOnData
 from discreet.solvers.saddle import saddle_point
 

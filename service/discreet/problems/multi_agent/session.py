@@ -17,8 +17,8 @@ from discreet.problems.contents import Released, pack, unpack
 from discreet.problems.federation import Member, Session
 from discreet.problems.multi_agent.agents import Floats, coordinates_of
 from discreet.problems.plans import Plan
-from discreet.solvers.saddle import saddle_iteration, saddle_point
-from discreet.solvers.saddle.saddle_kernels import Outputs
+from discreet.solvers.saddle import saddle_point
+from discreet.solvers.saddle.saddle_point import Outputs
 from discreet.solvers.saddle.set_kernels import in_closed_form
 from discreet_client.federation import history
 
@@ -72,7 +72,7 @@ class CloudSession(Session):
         middle = (self._form.lower + self._form.upper) / 2
         self._absent = self._form.projected(middle)
         self._closed = replace(self._form, sets=in_closed_form(self._form.sets))
-        recorded = saddle_iteration.thinned(self._steps, PATH_POINTS)
+        recorded = saddle_point.thinned(self._steps, PATH_POINTS)
         m, o = self._form.constraints, len(self._outputs.register)
         self._now: dict[str, NDArray[Any]] = {
             "current": np.zeros(m),

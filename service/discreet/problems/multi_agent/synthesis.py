@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from discreet.problems.base import Synthesis
 from discreet.problems.contents import Profile
 from discreet.problems.multi_agent.dataset import MultiAgentPublic
-from discreet.problems.synthesis import Synthesis
 
 
 def rows(public: MultiAgentPublic, units: int | None) -> int:

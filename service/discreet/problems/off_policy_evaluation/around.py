@@ -11,8 +11,7 @@ from discreet.privacy.events import Event
 from discreet.problems.contents import Profile, Released
 from discreet.problems.off_policy_evaluation.expectation import MOSTLY_NOISE, Model, noise_of
 from discreet.problems.off_policy_evaluation.public import Floats, OffPolicyPublic
-from discreet.solvers.estimation.count_posterior import MAX_CELLS, CountPosterior
-from discreet.solvers.estimation.posterior_cells import Kind
+from discreet.solvers.estimation.count_posterior import MAX_CELLS, CountPosterior, Kind
 from discreet.solvers.evaluation.value_draws import mean_rewards
 
 SELDOM = 0.1

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import InvalidInput
-from discreet.problems.columns import rearranged, record_keys, record_order, starts_of
-from discreet.problems.contents import Content
+from discreet.problems.contents import Content, rearranged, record_keys, record_order, starts_of
 from discreet.problems.off_policy_evaluation.public import OffPolicyPublic
 
 REPLACED = (

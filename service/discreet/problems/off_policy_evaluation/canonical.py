@@ -9,7 +9,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from discreet.errors import FieldIssue, InvalidInput
-from discreet.problems.columns import (
+from discreet.problems.contents import (
+    Content,
     Issues,
     check_bounds,
     in_order,
@@ -19,7 +20,6 @@ from discreet.problems.columns import (
     starts_in,
     starts_of,
 )
-from discreet.problems.contents import Content
 from discreet.problems.off_policy_evaluation.public import Floats, OffPolicyPublic
 
 ROWS_AT_ONCE = 1 << 16

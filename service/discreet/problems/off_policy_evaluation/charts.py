@@ -12,7 +12,7 @@ from discreet.figures.charts import Chart, Table, interval_of, noise_of
 from discreet.figures.series import Floats, field
 from discreet.figures.style import QUIET
 from discreet.figures.traces import bars, counting, curve, figure, heat, rounded, whiskers
-from discreet.problems.off_policy_evaluation.headline import without_clips
+from discreet.problems.off_policy_evaluation.result import without_clips
 from discreet.solvers.evaluation.value_features import Fourier
 
 SHOWN = (

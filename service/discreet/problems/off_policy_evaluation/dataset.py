@@ -15,11 +15,15 @@ from typing_extensions import TypedDict
 
 from discreet.errors import FieldIssue, InvalidInput
 from discreet.intake.items import InPieces
-from discreet.problems.columns import (
+from discreet.problems.contents import (
+    PRIVATE,
+    Content,
     Issues,
+    Packed,
+    UnitRows,
+    are_spread,
     owner_column,
 )
-from discreet.problems.contents import PRIVATE, Content, Packed
 from discreet.problems.datasets import Column, FileQuestion, ReaderRule
 from discreet.problems.numbers import Count, Frozen, Real
 from discreet.problems.off_policy_evaluation import blocks, layouts, own_file, propensities
@@ -31,9 +35,7 @@ from discreet.problems.off_policy_evaluation.canonical import (
 )
 from discreet.problems.off_policy_evaluation.parts import TrajectoryRows, columns_of
 from discreet.problems.off_policy_evaluation.public import OffPolicyPublic, Vector
-from discreet.problems.owners import are_spread
 from discreet.problems.sources import DatasetInBlocks
-from discreet.problems.unit_rows import UnitRows
 from discreet.solvers.evaluation import temporal_difference as td
 
 

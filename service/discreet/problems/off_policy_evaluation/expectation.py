@@ -21,9 +21,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from discreet.problems.accuracy import LEVEL, Expected
 from discreet.problems.off_policy_evaluation.public import Floats, OffPolicyPublic
 from discreet.problems.off_policy_evaluation.result import REWARD
+from discreet.problems.results import LEVEL, Expected
 from discreet_client.intervals import percent, plain
 
 MOST_STATES = 400

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from discreet.errors import FieldIssue
 from discreet.intake.items import InPieces
-from discreet.problems.columns import MAX_ISSUES
+from discreet.problems.contents import MAX_ISSUES
 from discreet.problems.numbers import Frozen, Real
 from discreet.problems.off_policy_evaluation.public import MAX_COLUMNS, OffPolicyPublic
 from discreet.solvers.evaluation import value_features as vf

@@ -13,10 +13,10 @@ from discreet.privacy.noise import Noise
 from discreet.privacy.units import EPSILON_UNIT
 from discreet.problems.contents import Progress, Released
 from discreet.problems.numbers import LEAST_CLIP, Budget
-from discreet.problems.off_policy_evaluation import constants
-from discreet.problems.off_policy_evaluation.answers import Answer
+from discreet.problems.off_policy_evaluation import moments
 from discreet.problems.off_policy_evaluation.method import UNCOUNTED, Chosen, Method, coarse
 from discreet.problems.off_policy_evaluation.public import Floats
+from discreet.problems.off_policy_evaluation.result import Answer
 from discreet.problems.off_policy_evaluation.sampled import (
     SampledMethod,
     Trajectories,
@@ -102,9 +102,9 @@ class Minibatch(SampledMethod):
             epsilon -= share
         if self._centred:
             centre = self._centre_share(budget.epsilon)
-            mean = constants.event_of(self.public, centre, neighbours)
-            says = f"{constants.QUANTITY}, from whose constant value steps begin"
-            beside.append((mean, NoiseSummary.of(mean, says, constants.UNIT)))
+            mean = moments.event_of(self.public, centre, neighbours)
+            says = f"{moments.QUANTITY}, from whose constant value steps begin"
+            beside.append((mean, NoiseSummary.of(mean, says, moments.UNIT)))
             epsilon -= centre
         event = calibration.poisson_subsampled_gaussian(
             chosen["clip"],
@@ -205,12 +205,12 @@ class Minibatch(SampledMethod):
         centre: Released = {}
         if self._centred:
             bound = self.public.reward_bound
-            whole = sum(constants.sum_of(part, bound) for part in parts_of(moved))
+            whole = sum(moments.sum_of(part, bound) for part in parts_of(moved))
             total = noise.add(beside[-1], np.asarray(whole))
-            mean, deviation = constants.mean_of(
+            mean, deviation = moments.mean_of(
                 float(total[0]), beside[-1].deviation(), float(m[0]), bound
             )
-            mean = constants.shrunk(mean, deviation, bound)
+            mean = moments.shrunk(mean, deviation, bound)
             centre = {"mean_reward": np.array([mean, deviation])}
             # Steps from the constant value c on rewards r are steps from 0 on r - (1 - discount) c.
             moved = lessened(moved, mean)
@@ -264,9 +264,7 @@ class Minibatch(SampledMethod):
         weights, mostly = released["weights"], self._noise(event, drawn) > 4 * self._most_noise
         if self._centred:
             mean, deviation = released["mean_reward"]
-            weights = weights + constants.constant_weights(self) * (
-                mean / (1 - self.asked.discount)
-            )
+            weights = weights + moments.constant_weights(self) * (mean / (1 - self.asked.discount))
             mostly = mostly and bool(deviation >= abs(mean))
         return Answer(weights, start, mostly_noise=mostly)
 

@@ -17,13 +17,13 @@ from discreet.errors import FieldIssue
 from discreet.privacy.events import Event
 from discreet.privacy.noise import Noise
 from discreet.privacy.units import EPSILON_UNIT
-from discreet.problems.accuracy import Expected
 from discreet.problems.contents import Content, Profile, Progress, Released
 from discreet.problems.numbers import Budget
-from discreet.problems.off_policy_evaluation.answers import Answer
 from discreet.problems.off_policy_evaluation.dataset import transitions_of
 from discreet.problems.off_policy_evaluation.public import Floats, Ints, OffPolicyPublic
+from discreet.problems.off_policy_evaluation.result import Answer
 from discreet.problems.plans import NoiseSummary
+from discreet.problems.results import Expected
 from discreet.solvers.evaluation import temporal_difference as td
 from discreet.solvers.evaluation.value_features import Features, Fourier
 

@@ -3,13 +3,11 @@ as data."""
 
 from __future__ import annotations
 
-from discreet.problems.off_policy_evaluation.constants import Constant
 from discreet.problems.off_policy_evaluation.gradients import Gradient, Minibatch
 from discreet.problems.off_policy_evaluation.method import Method
-from discreet.problems.off_policy_evaluation.moments import StackedMoments, TabularMoments
-from discreet.problems.off_policy_evaluation.per_decision import PerDecision
+from discreet.problems.off_policy_evaluation.moments import Constant, StackedMoments, TabularMoments
 from discreet.problems.off_policy_evaluation.regressions import DpLsl, DpLsw
-from discreet.problems.off_policy_evaluation.weighting import ImportanceSampling
+from discreet.problems.off_policy_evaluation.weighting import ImportanceSampling, PerDecision
 
 METHODS: tuple[type[Method], ...] = (
     ImportanceSampling,

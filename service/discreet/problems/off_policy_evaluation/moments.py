@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from discreet.errors import FieldIssue
 from discreet.privacy import calibration
 from discreet.privacy.events import Event
+from discreet.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from discreet.privacy.noise import Noise
-from discreet.problems.accuracy import Expected
 from discreet.problems.contents import Content, Profile, Progress, Released
 from discreet.problems.numbers import LEAST_CLIP, Budget
-from discreet.problems.off_policy_evaluation.answers import (
-    Answer,
-    Drawn,
-    Normal,
-    distribution,
-    seeded,
-)
 from discreet.problems.off_policy_evaluation.around import model_around, profile_of
 from discreet.problems.off_policy_evaluation.dataset import transitions_of
 from discreet.problems.off_policy_evaluation.expectation import (
@@ -29,23 +26,41 @@ from discreet.problems.off_policy_evaluation.expectation import (
     Outlook,
     model_of,
 )
-from discreet.problems.off_policy_evaluation.histogram_spread import Solved, process_of
-from discreet.problems.off_policy_evaluation.method import UNCOUNTED, Chosen, MethodOfSums
-from discreet.problems.off_policy_evaluation.public import Floats, Ints
+from discreet.problems.off_policy_evaluation.method import (
+    UNCOUNTED,
+    Asked,
+    Chosen,
+    Method,
+    MethodOfSums,
+)
+from discreet.problems.off_policy_evaluation.public import Floats, Ints, OffPolicyPublic
+from discreet.problems.off_policy_evaluation.result import (
+    REWARD,
+    Answer,
+    Drawn,
+    Marks,
+    Normal,
+    distribution,
+    seeded,
+)
 from discreet.problems.plans import NoiseSummary
-from discreet.solvers.estimation.count_posterior import MAX_CELLS, CountPosterior
+from discreet.problems.results import Expected
+from discreet.solvers.estimation.count_posterior import MAX_CELLS, CountPosterior, Kind
 from discreet.solvers.estimation.known_sums import Known
-from discreet.solvers.estimation.posterior_cells import Kind
 from discreet.solvers.evaluation import least_squares_temporal_difference as lstd
 from discreet.solvers.evaluation import temporal_difference as td
-from discreet.solvers.evaluation import visit_counts
-from discreet.solvers.evaluation.noised_solution import error_of_solution
+from discreet.solvers.evaluation.least_squares_temporal_difference import error_of_solution
 from discreet.solvers.evaluation.value_draws import (
+    NoisyCounts,
+    OwnRows,
     batches,
+    draw_rewards,
     draw_values,
+    gains,
     mean_rewards,
+    noise_of,
+    range_of,
 )
-from discreet.solvers.evaluation.value_ends import NoisyCounts
 from discreet_client.intervals import plain
 
 # Defaults, all of them public: tried on synthetic data that stand for no dataset
@@ -83,7 +98,7 @@ class TabularMoments(_Moments):
     asked_again = frozenset({"discount"})
     visits = True
     tabular = True
-    unit = visit_counts.UNIT
+    unit = lstd.UNIT
 
     def seconds(self, chosen: Chosen) -> float:
         return 150e-9 * self.public.most_rows
@@ -100,8 +115,8 @@ class TabularMoments(_Moments):
         # anywhere (l2 2).
         squares = (2 + 4 * (blocks - 1)) if public.replaced else blocks
         event = calibration.least_variance(
-            sensitivity_l1=visit_counts.UNIT * blocks * (2 if public.replaced else 1),
-            sensitivity_l2=math.nextafter(visit_counts.UNIT * math.sqrt(squares), math.inf),
+            sensitivity_l1=lstd.UNIT * blocks * (2 if public.replaced else 1),
+            sensitivity_l2=math.nextafter(lstd.UNIT * math.sqrt(squares), math.inf),
             epsilon=budget.epsilon,
             delta=budget.delta,
             neighbours=neighbours,
@@ -162,7 +177,7 @@ class TabularMoments(_Moments):
     def _summed(self, chosen: Chosen, moved: td.Transitions) -> Ints:
         public = self.public
         assert public.states is not None
-        found = visit_counts.histograms(
+        found = lstd.histograms(
             moved,
             public.cells(),
             public.states,
@@ -242,7 +257,7 @@ class TabularMoments(_Moments):
         public, cells = self.public, self.public.cells()
         assert public.states is not None
         known = public.topology is not None
-        moments = visit_counts.tabular_moments(
+        moments = lstd.tabular_moments(
             sums[: len(cells)],
             cells,
             public.states,
@@ -367,3 +382,276 @@ def _cutoff(event: Event, numbers: int) -> float:
     """The level that the noise on any of so many numbers exceeds with probability 1/20 at most."""
     log = math.log(20 * numbers)
     return event.scale * (log if event.noise == "discrete_laplace" else math.sqrt(2 * log))
+
+
+# Constants ----------------------------------------------------------------------------------------
+# The mean reward, and the constant value that follows from it where no episode ends.
+#
+# Where no transition is terminal each row of A times the constant 1 is 1 - discount times the mean
+# features, up to where trajectories begin and are cut. Then of all constants the one of least MSPBE
+# is
+#
+# c = r / (1 - discount), r = E[1/tau sum rho_t R_t],
+#
+# and it is never worse than 0, whatever C is: with 1 among the features C^-1 takes the mean
+# features back to it. Where episodes end nothing of the kind holds: the same figure can be many
+# times worse than predicting 0.
+
+UNIT = 1 << 24
+"""Counts of a trajectory whose mean reward is the bound: rounding loses less than 6e-8 of it."""
+USUAL = 0.2
+"""Mean rewards of about this part of their bound are reckoned with where noise is as large."""
+QUANTITY = "the sum of the trajectories' mean rewards"
+COUNTED = "the number of trajectories"
+
+
+def event_of(public: OffPolicyPublic, epsilon: int, neighbours: str) -> DiscreteLaplace:
+    """The noise of the sum of `sum_of`: a trajectory adds an integer of modulus at most UNIT, and
+    another in its place may have the other sign."""
+    return calibration.discrete_laplace(
+        UNIT * (2 if public.replaced else 1), epsilon, neighbours=neighbours
+    )
+
+
+def sum_of(moved: td.Transitions, bound: float) -> Ints:
+    """int64[1]: the sum over trajectories of 1/tau sum rho_t R_t, each cut off at `bound` and in
+    UNIT parts of it. Each of them is a function of one record, to the last bit."""
+    weighed = moved.reward if moved.on_policy else moved.reward * moved.ratio
+    owner = np.repeat(np.arange(moved.trajectories), moved.lengths)
+    mean = np.bincount(owner, weighed, minlength=moved.trajectories) / moved.lengths
+    return np.array([np.rint(np.clip(mean / bound, -1.0, 1.0) * UNIT).astype(np.int64).sum()])
+
+
+def mean_of(noised: float, deviation: float, number: float, bound: float) -> tuple[float, float]:
+    """The mean reward of a noised sum in counts, and its noise's deviation; `number`: of
+    trajectories."""
+    part = bound / UNIT / max(number, 1.0)
+    return float(np.clip(noised * part, -bound, bound)), deviation * part
+
+
+def shrunk(mean: float, deviation: float, bound: float) -> float:
+    """The mean reward as it is used: towards 0 where noise is as large as mean rewards usually are.
+
+    In expectation that is no worse than 0 for any mean of at least USUAL/sqrt(2) of the bound,
+    however large the noise.
+    """
+    usual = (USUAL * bound) ** 2
+    return mean * usual / (usual + deviation**2)
+
+
+class Constant(Method):
+    """The mean reward over 1 - discount as the value of every state."""
+
+    name = "constant"
+    asked_again = frozenset({"discount"})
+    needs_constant = True
+    unit = UNIT
+
+    @classmethod
+    def issues(cls, asked: Asked, public: OffPolicyPublic) -> list[FieldIssue]:
+        found = super().issues(asked, public)
+        if not public.continuing:
+            says = (
+                "the mean reward gives a constant value only if no episode ends: register the "
+                "data with public.continuing, or use moments or minibatch"
+            )
+            found.append(FieldIssue("/problem/method", says))
+        return found
+
+    def events(
+        self, chosen: Chosen, budget: Budget, neighbours: str
+    ) -> tuple[Event, str, tuple[tuple[Event, NoiseSummary], ...]]:
+        if self.public.replaced:
+            return event_of(self.public, budget.epsilon, neighbours), QUANTITY, ()
+        share = budget.epsilon // 2
+        count = calibration.discrete_laplace(1, share, neighbours=neighbours)
+        event = event_of(self.public, budget.epsilon - share, neighbours)
+        return event, QUANTITY, ((count, NoiseSummary.of(count, COUNTED)),)
+
+    def seconds(self, chosen: Chosen) -> float:
+        return self.public.most_rows * 40e-9
+
+    def numbers(self) -> int:
+        return 1 if self.public.replaced else 2
+
+    def advice(self, chosen: Chosen, event: Event, epsilon: float) -> tuple[str, ...]:
+        if found := self.expected(event, epsilon, 0.9):
+            return tuple(one.sentence for one in found)
+        return (UNCOUNTED,)
+
+    def expected(
+        self, event: Event, epsilon: float, confidence: float, around: Profile | None = None
+    ) -> tuple[Expected, ...]:
+        if (m := self.public.trajectories) is None:
+            return ()
+        half = (
+            -math.log1p(-confidence)
+            * event.scale
+            / UNIT
+            / m
+            * self.public.reward_bound
+            / (1 - self.asked.discount)
+        )
+        size = self.public.reward_bound / (1 - self.asked.discount)
+        names = [("policy_value", "the policy's value")] if self.asked.initial is not None else []
+        return tuple(
+            Expected(
+                name,
+                half,
+                f"in {REWARD}",
+                f"{what}, one for all states, within about ± {plain(half)} with {confidence:.0%} "
+                f"of what it would be without noise, of at most {plain(size, 3)} in {REWARD}",
+                size,
+            )
+            for name, what in (*names, ("values", "the value of a state"))
+        )
+
+    def _released(
+        self, events: tuple[Event, ...], chosen: Chosen, moved: td.Transitions, noise: Noise
+    ) -> Released:
+        event, *count = events
+        released = {"mean_reward": noise.add(event, sum_of(moved, self.public.reward_bound))}
+        if count:
+            released["trajectories"] = noise.add(count[0], np.array([moved.trajectories]))
+        return released
+
+    def answer(
+        self, event: Event, released: Released, start: Floats | None, progress: Progress
+    ) -> Answer:
+        """The interval is of the noised mean before it was shrunk, and as much wider as that moved
+        it. Where the answer is mostly noise it is given too: of the others alone 55 to 73 in 100
+        held a mean of 0."""
+        bound, deviation = self.public.reward_bound, event.deviation()
+        number = float(self.public.trajectories or released["trajectories"][0])
+        raw, noise = mean_of(float(released["mean_reward"][0]), deviation, number, bound)
+        if (
+            not self.public.replaced
+        ):  # the number's noise is as large as the sum's, in counts of one trajectory
+            noise *= math.hypot(1.0, raw / bound)
+        mean, mostly = shrunk(raw, noise, bound), noise >= abs(raw)
+        ones = constant_weights(self) / (1 - self.asked.discount)
+        wider = abs(raw - mean) / noise
+        spread: Any = Normal(ones * mean, (ones * noise)[:, None], Normal.quantile + wider)
+        return Answer(ones * mean, start, None, mostly, lambda: spread, noise_told=True)
+
+
+def constant_weights(method: Method) -> Floats:
+    """float64[d]: the weights of the value 1 everywhere."""
+    weights = method.features.constant()
+    assert weights is not None
+    return weights
+
+
+# Histogram spread ---------------------------------------------------------------------------------
+# How far noise may have moved values that were solved from noised histograms.
+
+WEAK = 4.0
+"""A row of counts that is not so many deviations of its noise is weak: see `Solved.spread`."""
+
+
+@dataclass(frozen=True)
+class Solved:
+    """Values of the mean of a posterior, and the noised histograms that they follow from."""
+
+    public: OffPolicyPublic
+    discount: float
+    counted: NoisyCounts
+    gained: Floats
+    """Noised sums of rewards float64[states], in parts of the bound; empty where rewards are
+    public."""
+    posterior: CountPosterior
+    known: Known | None
+    mean: Floats
+    """float64[K]: of the posterior."""
+    paid: Floats
+    """The mean rewards float64[states], or the public ones float64[K]."""
+    values: Floats
+    noise: Marks
+    """bool[states]: whose values have no interval."""
+
+    def spread(
+        self,
+        draws: int,
+        rng: np.random.Generator,
+        told: Callable[[int], None],
+        start: Floats | None,
+    ) -> Drawn:
+        """Draws of the ends of the intervals. `told` is called with 1, 2, … for each batch of them;
+        start: where the policy begins, float64[states]; None: as the data do.
+
+        The counts are what was released less noise that is drawn anew (`value_ends`). A weak row
+        would bring other states values of any size in some draws: beside its own state's value,
+        which the policy's may be a part of, it is drawn from the posterior.
+        """
+        counted, cells, public = self.counted, self.counted.cells, self.public
+        states, fixed = counted.states, None if public.rewards is None else self.paid
+        weak = self.weak | self.noise
+        counts = counted.draw(draws, rng)
+        rewards = fixed
+        if rewards is None:
+            rewards = self.gained - noise_of(counted.kind, counted.scale, (draws, states), rng)
+        prior, paid = counts, rewards
+        if weak.any():
+            prior = self.posterior.draw(draws, rng, self.known)
+            if fixed is None:
+                met = counted.rows(prior)
+                some = draw_rewards(self.gained, met, counted.scale, counted.kind, rng)
+                paid = np.where(weak, some, rewards)
+        needed = ~self.noise | (start is None or start > 0)
+        own, of_weak, within = np.flatnonzero(weak & needed), weak[cells[:, 0]], self._within()
+
+        def values(counts: Floats, before: int) -> Floats:
+            found = draw_values(
+                np.where(of_weak, prior, counts),
+                rewards=paid,
+                own=OwnRows(own, counts, rewards) if own.size else None,
+                progress=lambda batch: told(before + batch),
+                **self._process,
+            )
+            return np.asarray(np.clip(found, *within))
+
+        if public.topology is not None:  # of these transitions most occur
+            low = high = values(counts, 0)
+        else:
+            more = gains(self.values, cells, self.discount, 0.0 if fixed is None else fixed)
+            hidden = counted.hidden() & np.append(~self.noise, True)[cells[:, 1]]
+            low = values(np.where(hidden & (more > 0), 0.0, counts), 0)
+            high = values(np.where(hidden & (more < 0), 0.0, counts), batches(draws, states))
+        visits = None
+        if start is None:
+            visits = counted.rows(np.where(self.noise[cells[:, 0]], prior, counts))
+        return Drawn(self.values, low, high, self._bare(), weak, within, visits)
+
+    @property
+    def weak(self) -> Marks:
+        counted = self.counted
+        return np.asarray(WEAK * counted.row_deviations() >= counted.rows(counted.counts))
+
+    @property
+    def _process(self) -> dict[str, Any]:
+        return process_of(self.public, self.discount)
+
+    def _bare(self) -> Floats:
+        """The values if nobody was ever in the states that are noise."""
+        some = np.where(self.noise[self.counted.cells[:, 0]], 0.0, self.mean)
+        paid = self.paid
+        if self.public.rewards is None:
+            paid = np.where(self.noise, 0.0, paid)[None]
+        found: Floats = draw_values(some[None], rewards=paid, **self._process)[0]
+        return found
+
+    def _within(self) -> tuple[float, float]:
+        """Between what all values lie, by public figures."""
+        rewards, bound = self.public.rewards, self.public.reward_bound
+        ends = (-bound, bound) if rewards is None else (min(rewards), max(rewards))
+        return range_of(*ends, self.discount)
+
+
+def process_of(public: OffPolicyPublic, discount: float) -> dict[str, Any]:
+    """What `draw_values` reads beside counts and rewards."""
+    return {
+        "cells": public.cells(),
+        "states": public.states,
+        "discount": discount,
+        "reward_bound": public.reward_bound,
+    }

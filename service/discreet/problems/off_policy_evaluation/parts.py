@@ -8,15 +8,17 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from discreet.problems.columns import (
+from discreet.problems.contents import (
+    Columns,
+    Content,
     Issues,
+    UnitRows,
     in_order,
     integer_columns,
     real_column,
     starts_in,
 )
-from discreet.problems.columns import check_names as check_columns
-from discreet.problems.contents import Content
+from discreet.problems.contents import check_names as check_columns
 from discreet.problems.off_policy_evaluation.blocks import keys
 from discreet.problems.off_policy_evaluation.canonical import (
     HEADLESS,
@@ -28,7 +30,6 @@ from discreet.problems.off_policy_evaluation.canonical import (
     vectors_of,
 )
 from discreet.problems.off_policy_evaluation.public import MAX_STATES, OffPolicyPublic
-from discreet.problems.unit_rows import Columns, UnitRows
 
 
 def columns_of(

@@ -15,31 +15,27 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.errors import InvalidInput
+from discreet.errors import FieldIssue, InvalidInput
 from discreet.privacy.events import Event
 from discreet.privacy.noise import Noise
 from discreet.privacy.units import EPSILON_UNIT
-from discreet.problems.accuracy import Expected
-from discreet.problems.base import ALWAYS, Neighbours
+from discreet.problems.base import ALWAYS, Neighbours, Synthesis
 from discreet.problems.contents import Content, Profile, Progress, Released, Sums
 from discreet.problems.numbers import Budget
 from discreet.problems.off_policy_evaluation import blocks, examples
-from discreet.problems.off_policy_evaluation.checks import RELEASED, issues_of
-from discreet.problems.off_policy_evaluation.choice import name_of, why_chosen
 from discreet.problems.off_policy_evaluation.dataset import OffPolicyDataset
+from discreet.problems.off_policy_evaluation.examples import SYNTHESIS
+from discreet.problems.off_policy_evaluation.features import initial_issues
 from discreet.problems.off_policy_evaluation.method import Chosen, Method, MethodOfSums
 from discreet.problems.off_policy_evaluation.methods import methods_named
 from discreet.problems.off_policy_evaluation.public import OffPolicyPublic
-from discreet.problems.off_policy_evaluation.request import OffPolicyRequest
+from discreet.problems.off_policy_evaluation.request import WEIGHING, OffPolicyRequest
 from discreet.problems.off_policy_evaluation.result import OffPolicyEvaluationResult
 from discreet.problems.off_policy_evaluation.sampled import SampledMethod
-from discreet.problems.off_policy_evaluation.synthesis import SYNTHESIS
 from discreet.problems.off_policy_evaluation.weighting import ImportanceSampling
+from discreet.problems.parts import Records, SampledRecords, SumsAfterNumber
 from discreet.problems.plans import LONGEST_SECONDS, NoiseSummary, Plan, Resources, sized
-from discreet.problems.results import Result
-from discreet.problems.sampled import Records, SampledRecords
-from discreet.problems.summed import SumsAfterNumber
-from discreet.problems.synthesis import Synthesis
+from discreet.problems.results import Expected, Result
 from discreet_client.intervals import plain
 
 AUTO = "auto"
@@ -327,4 +323,129 @@ def _resources(method: Method, chosen: Chosen, event: Event, beside: float = 0.0
         content_bytes=method.public.most_bytes,
         memory_bytes=(1 << 28) + 64 * method.numbers(),
         steps=method.steps(),
+    )
+
+
+# Checks -------------------------------------------------------------------------------------------
+# Whether a request fits a dataset.
+
+RELEASED = "released"
+
+
+def issues_of(problem: OffPolicyRequest, public: OffPolicyPublic) -> list[FieldIssue]:
+    """Of a `problem.OffPolicyEvaluation` on a dataset with this public part."""
+    found = []
+    fitted = not problem.weighs(public)
+    if fitted and problem.tabular != (public.states is not None):
+        says = (
+            f"the dataset has {public.states} numbered states: use tabular"
+            if public.states is not None
+            else f"a state of the dataset has {public.features} coordinates: use fourier or "
+            "identity"
+        )
+        found.append(FieldIssue("/problem/features/type", says))
+    if fitted and problem.discount == 1:
+        says = (
+            "less than 1 with methods that fit a value function; only importance_sampling and "
+            "per_decision take 1"
+        )
+        found.append(FieldIssue("/problem/discount", says))
+    found += problem.fitted_features.issues(public) if fitted else []
+    if problem.method != "auto":
+        fits = methods_named(problem.method, problem.tabular)
+        found += (fits or methods_named(problem.method, True))[0].issues(problem.asked(), public)
+        if not fits:
+            found.append(FieldIssue("/problem/method", f"{problem.method} needs tabular states"))
+    if problem.max_importance is not None and not public.off_policy:
+        found.append(
+            FieldIssue(
+                "/problem/max_importance",
+                "the dataset is on-policy: there are no ratios to cap",
+            )
+        )
+    if found:
+        return found
+    method = problem.method_for(public, name_of(problem, public))
+    if method.needs_constant and method.features.constant() is None:
+        found.append(
+            FieldIssue(
+                "/problem/method",
+                f"{method.name} needs features for which some weights give the constant 1",
+            )
+        )
+    for name in ("clip", "steps", "step_size", "sampling", "regularization", "return_bounds"):
+        if getattr(problem, name) is not None and name not in method.takes:
+            says = f"has no effect with the method {method.name} on this dataset"
+            found.append(FieldIssue(f"/problem/{name}", says))
+    if problem.initial is not None and not method.fitted:
+        says = f"has no effect with the method {method.name}, which is about the people in the data"
+        found.append(FieldIssue("/problem/initial", says))
+    elif problem.initial == RELEASED:
+        if not method.visits:
+            says = (
+                f"the method {method.name} does not release visits of states here: give a "
+                f"distribution"
+            )
+            found.append(FieldIssue("/problem/initial", says))
+    elif isinstance(problem.initial, tuple):
+        found += initial_issues(problem.fitted_features, problem.initial, public)
+    return found
+
+
+# Choice -------------------------------------------------------------------------------------------
+# Which method `auto` is, from public figures, and why.
+
+FEW_STATES, FEW_FEATURES = 8, 10
+"""`auto` takes moments up to so many: these have noise on d² numbers once, other methods on 2 d
+numbers in each step."""
+
+
+def name_of(problem: OffPolicyRequest, public: OffPolicyPublic) -> str:
+    """The name of the method that answers a request; `auto` follows from public figures."""
+    if problem.method != "auto":
+        return str(problem.method)
+    if problem.weighs(public):
+        return WEIGHING
+    if problem.tabular:
+        # Where nothing says which transitions occur, noise on all n² of them outweighs what
+        # occurs.
+        few = public.topology is not None or (public.states or 0) <= FEW_STATES
+    else:  # importance ratios make trajectories' statistics so large that clips cut most of them
+        few = (
+            not public.off_policy
+            and problem.fitted_features.solver_form(public).dimension <= FEW_FEATURES
+        )
+    return "moments" if few else "minibatch"
+
+
+def why_chosen(
+    problem: OffPolicyRequest, public: OffPolicyPublic, method: Method, budget: Budget
+) -> str:
+    """Why `auto` stands for this method, and what the next best would do."""
+    if method.name == WEIGHING:
+        return (
+            "method (auto) is importance_sampling, since the data have the probabilities of the "
+            "actions: it tells what the target policy is worth for the people in the data. A "
+            "value function is what `initial` or another method asks for"
+        )
+    name = "minibatch"
+    if method.name == "moments":
+        why = f"noise is on {method.numbers()} numbers once, and with minibatch in each step"
+        if public.topology is not None:
+            why = (
+                f"the topology is public, so noise is on its {len(public.topology)} "
+                "transitions only"
+            )
+    else:
+        numbers = problem.method_for(public, "moments").numbers()
+        why = f"moments would have noise on {numbers:,} numbers"
+        why += "; with a public topology it would be the better one" if problem.tabular else ""
+        name = (
+            "constant"
+            if public.continuing and method.features.constant() is not None
+            else "moments"
+        )
+    told = problem.method_for(public, name).foretold(budget)
+    return f"method (auto) is {method.name}, since {why}; the next best is {name}" + (
+        f": {told}" if told else ""
     )

@@ -14,7 +14,7 @@ from discreet.intake.field_issues import FieldError
 from discreet.intake.items import InPieces
 from discreet.problems import descriptions
 from discreet.problems.numbers import Count, Flag, Frozen, Positive, Real, Seen
-from discreet.solvers.evaluation import visit_counts
+from discreet.solvers.evaluation import least_squares_temporal_difference
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -304,7 +304,7 @@ class OffPolicyPublic(Frozen):
         """int64[K, 2]: the transitions that are counted."""
         assert self.states is not None
         return (
-            visit_counts.cells_of(self.states)
+            least_squares_temporal_difference.cells_of(self.states)
             if self.topology is None
             else np.array(self.topology, dtype=np.int64)
         )

@@ -13,14 +13,13 @@ from discreet.errors import FieldIssue, InvalidInput
 from discreet.privacy import calibration
 from discreet.privacy.events import Event
 from discreet.privacy.noise import Noise
-from discreet.problems.accuracy import LEVEL, Expected
 from discreet.problems.contents import Profile, Progress, Released
 from discreet.problems.numbers import Budget
-from discreet.problems.off_policy_evaluation.answers import Answer, Normal
 from discreet.problems.off_policy_evaluation.method import Asked, Chosen, Method, coarse
 from discreet.problems.off_policy_evaluation.public import Floats, OffPolicyPublic
-from discreet.problems.off_policy_evaluation.result import REWARD
+from discreet.problems.off_policy_evaluation.result import REWARD, Answer, Normal
 from discreet.problems.plans import NoiseSummary
+from discreet.problems.results import LEVEL, Expected
 from discreet.solvers.evaluation import monte_carlo_regression as regression
 from discreet.solvers.evaluation import temporal_difference as td
 from discreet_client.intervals import percent, plain

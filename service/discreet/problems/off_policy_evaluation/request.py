@@ -8,13 +8,13 @@ from pydantic import Field
 
 from discreet.intake.items import InPieces
 from discreet.privacy.mechanisms.poisson_subsampled_gaussian import LEAST_PROBABILITY
-from discreet.problems.accuracy import INTERVALS
 from discreet.problems.numbers import CLIP, Flag, Real, at_least
 from discreet.problems.off_policy_evaluation.features import AnyFeatures, TabularFeatures
 from discreet.problems.off_policy_evaluation.gradients import MAX_STEPS
 from discreet.problems.off_policy_evaluation.method import DEFAULT_MAX_IMPORTANCE, Asked, Method
 from discreet.problems.off_policy_evaluation.methods import methods_named
 from discreet.problems.off_policy_evaluation.public import MAX_STATES, OffPolicyPublic
+from discreet.problems.results import INTERVALS
 from discreet.problems.sources import ProblemOnBlocks
 from discreet.solvers.evaluation.value_features import Tabular
 

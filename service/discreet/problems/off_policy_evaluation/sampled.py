@@ -11,7 +11,7 @@ from discreet.privacy.noise import Noise
 from discreet.problems.contents import Content, Released
 from discreet.problems.off_policy_evaluation.method import Chosen, Method
 from discreet.problems.off_policy_evaluation.public import Ints
-from discreet.problems.sampled import Passing, Records
+from discreet.problems.parts import Passing, Records
 from discreet.solvers.evaluation import temporal_difference as td
 
 PART_BYTES = 8 << 20

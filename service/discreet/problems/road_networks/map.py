@@ -9,16 +9,16 @@ from discreet.figures.charts import Chart, Table
 from discreet.figures.geometry import beside, half_arrows, inches, zone_radius
 from discreet.figures.style import QUIET
 from discreet.figures.traces import polygons
-from discreet.problems.road_networks.map_figure import (
+from discreet.problems.road_networks.network import (
     MAX_LINKS,
     MAX_NODES,
     NAMED_ZONES,
     Floats,
+    RoadNetwork,
     link_hovers,
     map_figure,
     node_traces,
 )
-from discreet.problems.road_networks.network import RoadNetwork
 
 WIDEST_QUANTILE = 0.95
 """The quantile of capacities above which links, such as connectors without a limit, are drawn no

@@ -15,13 +15,85 @@ from pydantic import ConfigDict, Discriminator, Field, StringConstraints, Tag
 from pydantic.dataclasses import dataclass
 
 from discreet.errors import FieldIssue
+from discreet.figures.style import INK, PAPER, QUIET
+from discreet.figures.traces import Figure, Trace, figure, plain, rounded
 from discreet.intake.field_issues import WHY, and_more
 from discreet.intake.items import InPieces
-from discreet.problems.columns import MAX_ISSUES
+from discreet.problems.contents import MAX_ISSUES, PublicObject
 from discreet.problems.numbers import Frozen, Real, Seen
-from discreet.problems.objects import PublicObject
-from discreet.problems.road_networks.files import FILES
 from discreet.solvers.traffic.traffic_assignment import Latency, Network, unreachable_pairs
+
+# Files --------------------------------------------------------------------------------------------
+# How pages read files of road networks: rules that they get with the schema, as `x-file`.
+
+FILES: dict[str, Any] = {
+    "formats": "TNTP (`…_net.tntp`), link.csv of GMNS, or CSV with tail, head, capacity and "
+    "free_flow_time, or length and speed, in its first line; with link.csv choose node.csv, both "
+    "at once or one after the other, and nodes have their names and places",
+    "columns": {
+        "init_node": "tail",
+        "from_node_id": "tail",
+        "from": "tail",
+        "term_node": "head",
+        "to_node_id": "head",
+        "to": "head",
+        "vdf_fftt": "free_flow_time",
+        "fft": "free_flow_time",
+    },
+    "positions": [
+        "tail",
+        "head",
+        "capacity",
+        "length",
+        "free_flow_time",
+        "b",
+        "power",
+        "speed",
+        "toll",
+    ],
+    "sums": {"fixed_cost": {"toll": "TOLL FACTOR", "length": "DISTANCE FACTOR"}},
+    "headings": {"NUMBER OF NODES": "nodes", "FIRST THRU NODE": "first_through_node"},
+    "largest": {"nodes": ["tail", "head"]},
+    "hourly": {"field": "period_minutes", "columns": ["capacity"]},
+    "measured": {
+        "field": "free_flow_time",
+        "length": ["length"],
+        "speed": ["free_speed", "speed"],
+        "lengths": {"km": 1, "m": 0.001, "mi": 1.609344, "ft": 0.0003048},
+        "speeds": {"km/h": 1, "mph": 1.609344, "m/s": 3.6},
+        "times": 60,
+        "says": {"time_unit": "minutes"},
+    },
+    "by_lane": {"told_by": "free_speed", "column": "capacity", "lanes": "lanes", "minutes": 60},
+    "weighed": {"column": "toll", "field": "fixed_cost"},
+    "both_ways": {
+        "column": "directed",
+        "ends": ["tail", "head"],
+        "no": ["0", "false", "no", "nein"],
+    },
+    "nodes": {
+        "told_by": ["node_id", "node"],
+        "called": ["node_name", "name"],
+        "place": [["x_coord", "x"], ["y_coord", "y"]],
+        "zone": ["zone_id", "zone"],
+        "ends": ["tail", "head"],
+        "fields": {"count": "nodes", "names": "node_names", "places": "nodes_xy"},
+    },
+    "named": {"field": "link_names", "ends": ["tail", "head"]},
+    "doubled": {"ends": ["tail", "head"], "sum": "capacity"},
+}
+"""How a browser reads a network's file into `links` and the fields beside them: other names of
+CSV's columns; columns by position, weighted sums of them and headings in files with `<NAME> value`;
+fields that are the largest of a column; columns that may be of an hour in the file, and the field
+with the minutes of the period that they are made of; times that follow from lengths and speeds,
+whose units the owner is asked for; capacities of a lane and an hour; a column that counts by a
+weight, which is asked for; the column of rows that lead both ways; the columns of a file of nodes
+beside that of links, and the fields that they make; the field with the names of links; the columns
+by which links listed twice are recognized, and the one that is added up where they are merged.
+"""
+
+
+# Network ------------------------------------------------------------------------------------------
 
 Node = Annotated[
     int, Field(strict=True, ge=1, json_schema_extra={WHY: "nodes are numbered from 1"})
@@ -351,3 +423,117 @@ class BprLatency(Frozen):
 
     def solver_form(self) -> Latency:
         return Latency(coefficient=self.b, power=self.power)
+
+
+# Map figure ---------------------------------------------------------------------------------------
+# The map of a network as a figure: links, hover texts, nodes.
+
+Floats = NDArray[np.float64]
+NARROWEST = 1e-9
+"""Inches: a narrower map is a line."""
+NAMED_ZONES = 300
+MAX_NODES = 10_000
+"""Larger networks are not drawn: their layout would take seconds."""
+MAX_LINKS = 4000
+"""If there are more links, those with the largest flows or capacities are drawn."""
+
+
+def map_figure(data: list[Trace], where: Floats) -> Figure:
+    """`where`: the nodes, in inches."""
+    across, up = np.ptp(where, axis=0).tolist()
+    shape = up / across if across > NARROWEST else 0.5
+    hidden = {"visible": False, "automargin": False}
+    return figure(
+        data,
+        height=int(min(760, max(380, 120 + 700 * shape))),
+        xaxis=hidden,
+        yaxis={**hidden, "scaleanchor": "x", "scaleratio": 1},
+        margin={"l": 8, "r": 8, "t": 8, "b": 8},
+        legend={"orientation": "h", "x": 0, "y": 1.01, "yanchor": "bottom"},
+        uirevision="map",
+        meta={"shape": shape},
+    )
+
+
+def hover_texts(
+    where: Floats,
+    network: Network,
+    roads: RoadNetwork,
+    flow: Floats,
+    ratio: Floats | None,
+    ends: tuple[Floats, Floats] | None,
+    drawn: NDArray[np.int64],
+    undetermined: Sequence[int] = (),
+) -> Trace:
+    """Invisible points in the middle of links, on their right, that carry the hover texts."""
+    left_open = set(undetermined)
+
+    def between(link: int) -> str:
+        if link in left_open:
+            return " (not determined)"
+        if ends is None or np.isnan(ends[0][link]):
+            return ""
+        return f" ({ends[0][link]:,.4g} to {ends[1][link]:,.4g})"
+
+    texts = [
+        f"flow {flow[link]:,.6g}"
+        + between(link)
+        + ("" if ratio is None else f", {ratio[link]:.3g} of capacity")
+        for link in drawn.tolist()
+    ]
+    return link_hovers(where, network, roads, drawn, texts)
+
+
+def link_hovers(
+    where: Floats,
+    network: Network,
+    roads: RoadNetwork,
+    drawn: NDArray[np.int64],
+    texts: Sequence[str],
+) -> Trace:
+    """As `hover_texts`, with any `texts` below the names of the links."""
+    tail, head = network.tail[drawn], network.head[drawn]
+    along = where[head] - where[tail]
+    right = np.stack([along[:, 1], -along[:, 0]], axis=1) * 0.06
+    points = rounded(((where[tail] + where[head]) / 2 + right).T, 5)
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "x": points[0],
+        "y": points[1],
+        "marker": {"size": 14, "opacity": 0},
+        "showlegend": False,
+        "hovertemplate": "%{text}<extra></extra>",
+        "text": [
+            f"link {plain(roads.way(link))}<br>{text}"
+            for link, text in zip(drawn.tolist(), texts, strict=True)
+        ],
+    }
+
+
+def node_traces(where: Floats, network: Network, roads: RoadNetwork, radius: Floats) -> list[Trace]:
+    zones = network.zones
+    named = zones <= NAMED_ZONES
+    x, y = rounded(where.T, 5)
+    size = max(8.0, min(24.0, 90 * float(radius[0]))) if named else 6.0
+    others = {
+        "type": "scatter",
+        "mode": "markers",
+        "x": x[zones:],
+        "y": y[zones:],
+        "marker": {"size": size / 3, "color": QUIET},
+        "hoverinfo": "skip",
+        "showlegend": False,
+    }
+    circles = {
+        "type": "scatter",
+        "mode": "markers+text" if named else "markers",
+        "x": x[:zones],
+        "y": y[:zones],
+        "text": [plain(roads.called(zone + 1)) for zone in range(zones)] if named else [],
+        "textfont": {"size": min(12, 0.5 * size)},
+        "marker": {"size": size, "color": PAPER, "line": {"color": INK, "width": 1}},
+        "hoverinfo": "skip",
+        "showlegend": False,
+    }
+    return ([others] if network.nodes > zones else []) + [circles]

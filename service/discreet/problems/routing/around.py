@@ -15,9 +15,8 @@ import numpy as np
 
 from discreet.problems.contents import Profile
 from discreet.problems.road_networks.network import AffineLatency, BprLatency, RoadNetwork
-from discreet.problems.routing.advice import Each, Floats, Kept, Roads, roads_of
-from discreet.problems.routing.intervals import MAX_LINKS
-from discreet.solvers.traffic import simplex
+from discreet.problems.routing.result import MAX_LINKS, Each, Floats, Kept, Roads, roads_of
+from discreet.solvers.traffic import unit_flow_projection
 from discreet.solvers.traffic.sensitivity import derivative
 from discreet.solvers.traffic.traffic_assignment import Objective, assign
 from discreet.solvers.traffic.user_classes import (
@@ -72,7 +71,7 @@ def _kept(demand: Floats, rows: Floats, deviation: float) -> Kept:
     )
     moved = [
         [
-            simplex.project(own + one, max(0.0, float(own.sum() + one.sum()))) - own
+            unit_flow_projection.project(own + one, max(0.0, float(own.sum() + one.sum()))) - own
             for own, one in zip(demand, each, strict=True)
         ]
         for each in noise

@@ -12,10 +12,10 @@ from discreet.problems.contents import Progress, Released
 from discreet.problems.plans import Plan
 from discreet.problems.routing import closures
 from discreet.problems.routing.counts import demand_of
-from discreet.problems.routing.intervals import LARGEST_GAP, MAX_LINKS, uncertainty_of
 from discreet.problems.routing.policies import policy_output
 from discreet.problems.routing.public import RoutingPublic
 from discreet.problems.routing.request import RoutingRequest
+from discreet.problems.routing.result import LARGEST_GAP, MAX_LINKS, uncertainty_of
 from discreet.problems.routing.selections import Selected, skims
 from discreet.problems.routing.user_classes import classes_of, told
 from discreet.solvers.traffic.determined import open_links

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.problems.columns import in_order_of_keys
-from discreet.problems.contents import Content
+from discreet.problems.contents import Content, in_order_of_keys
 
 Ints = NDArray[np.int64]
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from discreet.problems.routing.dataset import Ints
 from discreet.problems.routing.public import RoutingPublic
-from discreet.solvers.traffic import simplex
+from discreet.solvers.traffic import unit_flow_projection
 
 
 def sums_by_pair(trips: Ints, zones: int, classes: int | None = None) -> Ints:
@@ -31,7 +31,7 @@ def demand_of(public: RoutingPublic, trips: Ints) -> NDArray[np.float64]:
     mean = trips / public.counts_a_mean_trip
     pairs = ~np.eye(public.zones, dtype=bool)
     demand = np.zeros((public.zones, public.zones))
-    demand[pairs] = simplex.project(mean[pairs], max(0.0, float(mean[pairs].sum())))
+    demand[pairs] = unit_flow_projection.project(mean[pairs], max(0.0, float(mean[pairs].sum())))
     return demand
 
 

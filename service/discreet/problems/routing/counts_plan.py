@@ -8,11 +8,10 @@ from discreet.privacy import calibration
 from discreet.problems.numbers import Budget
 from discreet.problems.plans import NoiseSummary, Plan, Resources, sized
 from discreet.problems.routing import closures, user_classes
-from discreet.problems.routing.advice import clip_advice, norm_advice
 from discreet.problems.routing.gradient import assumptions
-from discreet.problems.routing.intervals import MAX_LINKS
 from discreet.problems.routing.public import RoutingPublic
 from discreet.problems.routing.request import MAX_ITERATIONS, RoutingRequest
+from discreet.problems.routing.result import MAX_LINKS, clip_advice, norm_advice
 
 INTERVAL_BYTES = 32
 """Bytes per entry of links by links: the memory for intervals of their flows."""

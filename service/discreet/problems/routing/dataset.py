@@ -14,14 +14,18 @@ from typing_extensions import TypedDict
 
 from discreet.errors import InvalidInput
 from discreet.intake.items import InPieces
-from discreet.problems.columns import (
+from discreet.problems.contents import (
+    PRIVATE,
+    Content,
     Issues,
+    Packed,
+    UnitRows,
+    are_spread,
+    arrays,
     owner_column,
 )
-from discreet.problems.contents import PRIVATE, Content, Packed, arrays
 from discreet.problems.datasets import Column, FileQuestion, ReaderRule
 from discreet.problems.numbers import Count, Frozen, Real
-from discreet.problems.owners import are_spread
 from discreet.problems.routing import blocks, layouts, own_file
 from discreet.problems.routing.bounds import MAX_COUNT, bounds_of, kept
 from discreet.problems.routing.canonical import canonical, summed
@@ -31,7 +35,6 @@ from discreet.problems.routing.parts import PersonRows
 from discreet.problems.routing.public import RoutingPublic
 from discreet.problems.routing.tables import counted, trip_columns
 from discreet.problems.sources import DatasetInBlocks
-from discreet.problems.unit_rows import UnitRows
 
 MERGE_ROWS = 1 << 20
 """The most rows of batches of an upload that wait to be summed."""

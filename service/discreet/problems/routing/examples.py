@@ -8,7 +8,7 @@ from typing import Any
 from discreet.problems.base import Neighbours, Problem
 from discreet.problems.numbers import Budget
 from discreet.problems.road_networks.network import RoadNetwork
-from discreet.problems.routing import closures, laws
+from discreet.problems.routing import closures, result
 from discreet.problems.routing.counts_plan import clip_of
 from discreet.problems.routing.dataset import RoutingContent, RoutingDataset, Trip
 from discreet.problems.routing.public import RoutingPublic
@@ -67,7 +67,7 @@ def example_for(public: RoutingPublic) -> dict[str, Any]:
                 for tail, head in ((one, other), (other, one))
             ],
         }
-    problem["latency"] = dict(laws.CHOICES[0]["value"])
+    problem["latency"] = dict(result.CHOICES[0]["value"])
     if public.user_classes is not None:
         plain = {"fixed_cost_weight": 1.0, "pce": 1.0}
         problem["user_classes"] = [{"name": name, **plain} for name in public.user_classes]

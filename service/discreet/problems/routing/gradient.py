@@ -10,9 +10,9 @@ from discreet.privacy import calibration
 from discreet.problems.numbers import Budget
 from discreet.problems.plans import LONGEST_SECONDS, NoiseSummary, Plan, Resources, sized
 from discreet.problems.road_networks.network import AffineLatency, BprLatency, RoadNetwork
-from discreet.problems.routing import laws
+from discreet.problems.routing import result
 from discreet.problems.routing.public import RoutingPublic
-from discreet.solvers.traffic import unit_flow_descent as descent
+from discreet.solvers.traffic import unit_flow_projection as descent
 from discreet.solvers.traffic.traffic_assignment import Network
 from discreet.solvers.traffic.unit_flow_projection import UnitFlows
 
@@ -111,7 +111,7 @@ def assumptions(
     public: RoutingPublic, roads: RoadNetwork, latency: AffineLatency | BprLatency
 ) -> tuple[str, ...]:
     """The assumptions of both methods."""
-    law = laws.sentence(roads, latency)
+    law = result.sentence(roads, latency)
     periods = "one period" if public.periods == 1 else f"{public.periods} periods"
     return (
         f"the {periods}, the {public.zones} zones and the network are public",

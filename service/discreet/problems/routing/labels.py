@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from discreet.errors import InvalidInput
-from discreet.problems.columns import Issues
+from discreet.problems.contents import Issues
 from discreet.problems.routing.public import RoutingPublic
 
 UNKNOWN = -1

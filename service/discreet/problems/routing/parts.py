@@ -8,12 +8,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from discreet.problems.contents import Content
+from discreet.problems.contents import Columns, Content, UnitRows
 from discreet.problems.routing.bounds import check_sums, most_of_a_person
 from discreet.problems.routing.canonical import Ints, in_any_order, person_keys, summed
 from discreet.problems.routing.public import RoutingPublic
 from discreet.problems.routing.tables import trip_columns
-from discreet.problems.unit_rows import Columns, UnitRows
 
 
 class PersonRows(UnitRows):

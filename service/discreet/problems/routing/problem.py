@@ -14,46 +14,47 @@ methods:
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from discreet.errors import FieldIssue, InvalidInput
 from discreet.privacy.noise import Noise
-from discreet.problems.accuracy import LEVEL, Expected
-from discreet.problems.base import ALWAYS, Neighbours
-from discreet.problems.contents import Content, Profile, Progress, Released, Sums
+from discreet.problems.base import ALWAYS, Neighbours, Synthesis
+from discreet.problems.contents import Content, Profile, Progress, PublicObject, Released, Sums
 from discreet.problems.numbers import Budget
-from discreet.problems.objects import PublicObject
+from discreet.problems.parts import SumsOverParts
 from discreet.problems.plans import Plan
-from discreet.problems.results import Result
+from discreet.problems.results import LEVEL, Expected, Result
 from discreet.problems.road_networks.network import RoadNetwork
-from discreet.problems.routing import checks, examples, laws
-from discreet.problems.routing.advice import (
-    Each,
-    expectations,
-    expected_shares,
-    model_advice,
-    told,
-)
+from discreet.problems.routing import checks, examples, result
 from discreet.problems.routing.around import roads_around
 from discreet.problems.routing.assigned import assigned, true_costs
 from discreet.problems.routing.counts import clip, demand_of, shorten, sums_by_pair
 from discreet.problems.routing.counts_plan import MOST_SUMS, counts_plan, row_seconds
 from discreet.problems.routing.dataset import RoutingDataset
-from discreet.problems.routing.descended import descended, terms_of
-from discreet.problems.routing.gradient import assumptions, gradient_plan
-from discreet.problems.routing.intervals import pairs_are_noise, uncertainty_of_routing
+from discreet.problems.routing.gradient import PROJECTION_TOLERANCE, assumptions, gradient_plan
 from discreet.problems.routing.policies import policy_output
 from discreet.problems.routing.public import RoutingPublic
 from discreet.problems.routing.request import RoutingRequest
-from discreet.problems.routing.result import RoutingResult
+from discreet.problems.routing.result import (
+    Each,
+    RoutingResult,
+    expectations,
+    expected_shares,
+    model_advice,
+    pairs_are_noise,
+    told,
+    uncertainty_of_routing,
+)
 from discreet.problems.routing.synthesis import SYNTHESIS
 from discreet.problems.routing.user_classes import classes_of
-from discreet.problems.summed import SumsOverParts
-from discreet.problems.synthesis import Synthesis
+from discreet.solvers.traffic import unit_flow_projection as descent
+from discreet.solvers.traffic.traffic_assignment import Network
 from discreet.solvers.traffic.unit_flow_projection import UnitFlows
+from discreet_client import closing
 
 
 class Routing(RoutingRequest, SumsOverParts):
@@ -96,7 +97,7 @@ class Routing(RoutingRequest, SumsOverParts):
     @classmethod
     def asks(cls, problem: Mapping[str, Any]) -> tuple[str, ...]:
         """Not applicable if the network states a law for every link."""
-        stated = isinstance(network := problem.get("network"), Mapping) and laws.stated(network)
+        stated = isinstance(network := problem.get("network"), Mapping) and result.stated(network)
         return tuple(
             field for field in cls.known_to_who_asks if not (stated and field == "latency")
         )
@@ -287,7 +288,7 @@ class Routing(RoutingRequest, SumsOverParts):
     def finish(
         self, public: RoutingPublic, plan: Plan, released: Released, progress: Progress
     ) -> Result:
-        values: dict[str, Any] = {"latency_law": laws.sentence(self.roads, self.latency)}
+        values: dict[str, Any] = {"latency_law": result.sentence(self.roads, self.latency)}
         if plan.parameters["method"] == "gradient":
             (event,) = plan.events
             flows = UnitFlows.of_pairs(self.roads.arrays(public.zones))
@@ -303,3 +304,109 @@ class Routing(RoutingRequest, SumsOverParts):
             values |= told
         values["policy"] = policy_output(policy)
         return Result.of(self.Fields, values)
+
+
+# Descended ----------------------------------------------------------------------------------------
+# The release of the method `gradient`: unit flows after one step for each period.
+
+STARTING_GAP = 1e-4
+
+
+def terms_of(problem: RoutingRequest, public: RoutingPublic, network: Network) -> descent.Terms:
+    assert problem.regularization is not None
+    assert public.max_total is not None
+    assert public.max_pair is not None
+    return descent.Terms.of(
+        network,
+        problem.roads.latencies(problem.latency),
+        problem.regularization,
+        public.max_total,
+        public.max_pair,
+    )
+
+
+def descended(
+    problem: RoutingRequest, public: RoutingPublic, content: Content
+) -> NDArray[np.float64]:
+    """Algorithm 1 from a public start: the system optimum of `max_total` trips spread evenly."""
+    network = problem.roads.arrays(public.zones)
+    flows, terms = UnitFlows.of_pairs(network), terms_of(problem, public, network)
+    trips = content["trips"][content["trips"][:, 1] != content["trips"][:, 2]]
+    first = np.searchsorted(trips[:, 0], np.arange(public.periods + 1))
+    pair = (trips[:, 1] - 1) * (public.zones - 1) + trips[:, 2] - 1 - (trips[:, 2] > trips[:, 1])
+
+    def demand(period: int) -> NDArray[np.float64]:
+        part = slice(first[period], first[period + 1])
+        return np.bincount(pair[part], weights=trips[part, 3], minlength=flows.pairs).astype(
+            np.float64
+        )
+
+    evenly = np.full((public.zones, public.zones), terms.max_total / max(1, flows.pairs))
+    start = flows.of_policy(problem.routed(network, evenly, STARTING_GAP).paths)
+    steps = terms.step_sizes(public.periods)
+    try:
+        return descent.descend(flows, terms, steps, demand, start, tolerance=PROJECTION_TOLERANCE)
+    except ValueError:
+        # This has not been observed within MAX_REACH; in any case a release must be total.
+        return start
+
+
+# Left out -----------------------------------------------------------------------------------------
+# What a question about a network may leave out, as choices next to an answer: closed roads, each a
+# link or a street of several links.
+
+FIELDS = ("closed_links",)
+"""Fields of a problem that hold it."""
+MOST = 300
+"""The most links of a network that are offered as choices."""
+
+Value = str | int
+"""A value that a question leaves out: the name of a link or of a street, or the position of a link
+that the job has closed."""
+
+
+def choices(problem: Mapping[str, Any]) -> dict[str, list[tuple[Value, str]]]:
+    """For each such field, values and their labels: the links that the problem has closed, then all
+    by name, in alphabetical order. None for a network that is not fully available, or that has too
+    many links to choose from."""
+    network = problem.get("network")
+    if not isinstance(network, Mapping) or not 1 < len(network["links"]) <= MOST:
+        return {}
+    names = closing.names_of(network)
+    closed = [(place, names[place]) for place in problem.get("closed_links") or ()]
+    single = {name for name in names if names.count(name) == 1}
+    streets = sorted(single.union(closing.streets_of(network)), key=str.casefold)
+    return {"closed_links": [*closed, *((name, name) for name in streets)]}
+
+
+def named(problem: Mapping[str, Any]) -> dict[str, list[str]]:
+    """For each such field that the problem has, the links by their names."""
+    network = problem.get("network")
+    if not isinstance(network, Mapping):
+        return {}
+    names = closing.names_of(network)
+    return {
+        field: [names[place] for place in sorted(problem[field])]
+        for field in FIELDS
+        if problem.get(field)
+    }
+
+
+def positions(problem: Mapping[str, Any], field: str, values: Sequence[Value]) -> list[int]:
+    """Positions of the links of the problem's network that these values leave out, as in the field.
+    InvalidInput for a name of no link, or of several."""
+    network, named = problem["network"], [one for one in values if isinstance(one, str)]
+    if max(len(named), len(network["links"])) > MOST:
+        says = (
+            f"at most {MOST} names, of a network of at most {MOST} links; positions of links "
+            "have no such bound"
+        )
+        raise InvalidInput(says, pointer=f"/problem/{field}")
+    try:
+        found = closing.links_of(network, named)
+    except closing.UnknownLink as error:
+        raise InvalidInput(str(error), pointer=f"/problem/{field}") from None
+    return [
+        *found.links,
+        *(one for one in values if not isinstance(one, str) and one not in found.links),
+    ]

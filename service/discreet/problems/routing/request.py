@@ -9,16 +9,16 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from discreet.intake.items import InPieces
-from discreet.problems.accuracy import INTERVALS
 from discreet.problems.contents import Progress
 from discreet.problems.numbers import Count, Flag, Frozen, Real
+from discreet.problems.results import INTERVALS
 from discreet.problems.road_networks.network import (
     AffineLatency,
     BprLatency,
     NetworkOrId,
     RoadNetwork,
 )
-from discreet.problems.routing import closures, laws
+from discreet.problems.routing import closures, result
 from discreet.problems.routing.public import MAX_TRIPS, MOST_CLASSES, ClassName
 from discreet.problems.sources import ProblemOnBlocks
 from discreet.solvers.traffic.traffic_assignment import Assignment, Network, assign
@@ -55,7 +55,7 @@ class RoutingRequest(ProblemOnBlocks):
         default=AffineLatency(type="affine"),
         description="How travel times grow with flows, on links of which the network says no b and "
         "power itself",
-        json_schema_extra={"x-choices": laws.CHOICES},
+        json_schema_extra={"x-choices": result.CHOICES},
     )
     objective: Literal["system_optimum", "user_equilibrium"] = Field(
         default="system_optimum",

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from discreet.problems.base import MOST_ROWS, Synthesis
 from discreet.problems.contents import Profile
 from discreet.problems.routing.canonical import Ints
 from discreet.problems.routing.public import RoutingPublic
-from discreet.problems.synthesis import MOST_ROWS, Synthesis
 
 TRIPS_A_PAIR = 20
 """Mean number of trips in a period, if no public figure gives one."""

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from discreet.problems.columns import Issues, check_bounds, integer_columns, real_column
+from discreet.problems.contents import Issues, check_bounds, integer_columns, real_column
 from discreet.problems.routing.bounds import bounds_of
 from discreet.problems.routing.labels import class_column
 from discreet.problems.routing.public import RoutingPublic

@@ -29,8 +29,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from discreet.solvers.control.control_policies import Support
-from discreet.solvers.control.policy_kernels import LEAST_SUM
+from discreet.solvers.control.control_policies import LEAST_SUM, Support
 from discreet.solvers.errors import InvalidArgument
 
 Floats = NDArray[np.float64]

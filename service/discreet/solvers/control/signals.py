@@ -36,10 +36,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.solvers.control.changing_policy import ChangingPolicy
-from discreet.solvers.control.control_policies import DesirabilityPolicy, Policy, Support
-from discreet.solvers.control.linearly_solvable_mdp import solve_many
-from discreet.solvers.control.policy_kernels import LEAST_SUM
+from discreet.solvers.control.control_policies import LEAST_SUM, DesirabilityPolicy, Policy, Support
+from discreet.solvers.control.linearly_solvable_mdp import ChangingPolicy, solve_many
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from discreet.solvers.estimation.posterior_cells import REACH, Kind, log_noise
+from discreet.solvers.estimation.count_posterior import REACH, Kind, log_noise
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

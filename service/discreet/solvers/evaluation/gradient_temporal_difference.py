@@ -36,7 +36,6 @@ from discreet.solvers.evaluation.drawn_records import (
     Stretch,
     stretches,
 )
-from discreet.solvers.evaluation.feature_access import add, at, dot
 from discreet.solvers.evaluation.temporal_difference import (
     Floats,
     Ints,
@@ -44,7 +43,7 @@ from discreet.solvers.evaluation.temporal_difference import (
     Transitions,
     table_of,
 )
-from discreet.solvers.evaluation.value_features import Features
+from discreet.solvers.evaluation.value_features import Features, add, at, dot
 
 
 def gradient(

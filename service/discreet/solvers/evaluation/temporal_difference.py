@@ -38,8 +38,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.solvers.evaluation.feature_access import DenseRows, Rows
-from discreet.solvers.evaluation.value_features import Features, Fourier, Tabular
+from discreet.solvers.evaluation.value_features import DenseRows, Features, Fourier, Rows, Tabular
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

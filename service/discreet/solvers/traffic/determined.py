@@ -23,9 +23,8 @@ from scipy import linalg
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import breadth_first_order, dijkstra
 
-from discreet.solvers.traffic.path_flows import link_costs
+from discreet.solvers.traffic.path_flows import Floats, Ints, link_costs
 from discreet.solvers.traffic.sensitivity import ACTIVE, distinct
-from discreet.solvers.traffic.shortest_paths import Floats, Ints
 from discreet.solvers.traffic.traffic_assignment import (
     Assignment,
     Latency,

@@ -23,8 +23,7 @@ from numpy.typing import NDArray
 from scipy import linalg
 from scipy.sparse import csr_array
 
-from discreet.solvers.traffic.path_flows import link_costs
-from discreet.solvers.traffic.shortest_paths import Floats
+from discreet.solvers.traffic.path_flows import Floats, link_costs
 from discreet.solvers.traffic.traffic_assignment import (
     Assignment,
     Latency,

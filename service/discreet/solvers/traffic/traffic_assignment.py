@@ -29,19 +29,23 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import breadth_first_order
 
 from discreet.solvers.errors import InvalidArgument, NoSolution
-from discreet.solvers.traffic.equilibration import equilibrate
 from discreet.solvers.traffic.path_flows import (
     Costs,
     Each,
+    Floats,
+    Graph,
+    Ints,
+    LinkIndices,
     Paths,
+    equilibrate,
     extended,
+    graph,
     in_turn,
     link_costs,
     load_paths,
     load_trees,
     price,
 )
-from discreet.solvers.traffic.shortest_paths import Floats, Graph, Ints, LinkIndices, graph
 
 Objective = Literal["system_optimum", "user_equilibrium"]
 

@@ -29,10 +29,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from discreet.solvers.errors import InvalidArgument
-from discreet.solvers.traffic.equilibration import equilibrate
 from discreet.solvers.traffic.path_flows import (
     Costs,
+    Floats,
     Paths,
+    equilibrate,
     extended,
     link_costs,
     load_paths,
@@ -40,7 +41,6 @@ from discreet.solvers.traffic.path_flows import (
     price,
 )
 from discreet.solvers.traffic.sensitivity import Derivative, derivative, shares_of
-from discreet.solvers.traffic.shortest_paths import Floats
 from discreet.solvers.traffic.traffic_assignment import (
     INNER_GAP,
     Assignment,

@@ -30,7 +30,7 @@ from botocore.exceptions import (
     UnknownEndpointError,
 )
 
-from discreet.storage.impatience import Impatience, Silent
+from discreet.storage.database import Impatience, Silent
 from discreet.storage.keys.provider import (
     KEY_BYTES,
     KeyProvider,

@@ -27,7 +27,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from pkcs11 import Attribute, Mechanism, ObjectClass
 
-from discreet.ledger.signer import Signer
+from discreet.ledger.entries import Signer
 from discreet.storage.keys.provider import (
     KEY_BYTES,
     NONCE_BYTES,

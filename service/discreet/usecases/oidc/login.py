@@ -25,8 +25,7 @@ from discreet.usecases import logins
 from discreet.usecases.logins import Opened
 from discreet.usecases.oidc import people, tokens
 from discreet.usecases.oidc.grants import claim
-from discreet.usecases.oidc.provider import Provider, ProviderUnavailable
-from discreet.usecases.oidc.tokens import Vouched
+from discreet.usecases.oidc.tokens import Provider, ProviderUnavailable, Vouched
 from discreet.usecases.services import Services
 
 MINUTES = 10

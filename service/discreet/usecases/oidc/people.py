@@ -14,17 +14,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from discreet.errors import Conflict, Forbidden, InvalidInput, NotFound, Unauthenticated
-from discreet.storage import audit_log, identities, tenants
+from discreet.storage import audit_log, tenants
 from discreet.storage.database import SYSTEM
 from discreet.storage.identifiers import new_id
-from discreet.storage.identities import Known, principal_name
-from discreet.storage.tenants import Principal
+from discreet.storage.tenants import Known, Principal, principal_name
 from discreet.usecases.access import KEEPERS, REMOVED, hold, require
 from discreet.usecases.oidc import tokens
 from discreet.usecases.oidc.configuration import Configuration
 from discreet.usecases.oidc.grants import claim, granted
-from discreet.usecases.oidc.provider import Provider
-from discreet.usecases.oidc.tokens import Vouched
+from discreet.usecases.oidc.tokens import Provider, Vouched
 from discreet.usecases.services import Services
 
 LONGEST_NAME = 200
@@ -51,13 +49,13 @@ async def met(services: Services, configuration: Configuration, vouched: Vouched
         "name": called(configuration, vouched),
         "role": grant.role,
     }
-    known = await identities.meet(services.database, new=new_id("per"), **coming)
+    known = await tenants.meet(services.database, new=new_id("per"), **coming)
     if (
         known.removed
         and grant.role == "operator"
         and await _lift(services, configuration.issuer, known, vouched)
     ):
-        known = await identities.meet(services.database, new=new_id("per"), **coming)
+        known = await tenants.meet(services.database, new=new_id("per"), **coming)
     if known.tenant_id is None:
         raise Forbidden(
             "the identity provider gives this person a role in a tenant that does not exist here",
@@ -94,7 +92,7 @@ async def page(
     require(principal, *KEEPERS)
     tenant_id = None if principal.role == "operator" else principal.tenant_id
     async with services.database.transaction(tenant_id or SYSTEM) as connection:
-        return [_view(row) for row in await identities.page(connection, tenant_id, subject)]
+        return [_view(row) for row in await tenants.page(connection, tenant_id, subject)]
 
 
 @dataclass(frozen=True)
@@ -113,7 +111,7 @@ async def remove(
     require(principal, *KEEPERS)
     tenant_id = None if principal.role == "operator" else principal.tenant_id
     async with services.database.transaction(tenant_id or SYSTEM) as connection:
-        found = await identities.find(connection, identity_id, tenant_id)
+        found = await tenants.find(connection, identity_id, tenant_id)
         if found is None:
             raise NotFound("there is no such person")
         whom = found["tenant_id"], found["issuer"], found["subject"]
@@ -146,10 +144,10 @@ async def set_active(
     async with services.database.transaction(SYSTEM) as connection:
         if active:
             await hold(connection, principal)
-            await identities.lock(connection, issuer, subject)
-            if not operator and await identities.is_removed_everywhere(connection, issuer, subject):
+            await tenants.lock(connection, issuer, subject)
+            if not operator and await tenants.is_removed_everywhere(connection, issuer, subject):
                 raise Forbidden("an operator has removed this person everywhere")
-            changed = await identities.restore(
+            changed = await tenants.restore(
                 connection, None if operator else principal.tenant_id, issuer, subject
             )
             if not changed:
@@ -174,14 +172,14 @@ async def _remove(
 ) -> Removal:
     everywhere = principal.role == "operator"
     await hold(connection, principal)
-    await identities.lock(connection, issuer, subject)
+    await tenants.lock(connection, issuer, subject)
     if (principal.issuer, principal.subject) == (issuer, subject):
         raise Conflict(
             "nobody removes themselves: another owner or an operator does", code="oneself"
         )
     if (
         not everywhere
-        and await identities.role_of(connection, tenant_id, issuer, subject) == "operator"
+        and await tenants.role_of(connection, tenant_id, issuer, subject) == "operator"
     ):
         raise Forbidden("an owner cannot remove an operator")
     made = await tenants.keys_made_by(
@@ -193,7 +191,7 @@ async def _remove(
             "this person made the key of this request: use another key, or keep their keys",
             code="oneself",
         )
-    await identities.remove(
+    await tenants.remove(
         connection, new_id("per"), tenant_id, issuer, subject, everywhere=everywhere
     )
     who = principal_name(issuer, subject)
@@ -219,12 +217,12 @@ async def _lift(services: Services, issuer: str, known: Known, vouched: Vouched)
         return False
     async with services.database.transaction(SYSTEM) as connection:
         await tenants.lock_access(connection)
-        await identities.lock(connection, issuer, subject)
-        if known.tenant_id is None or await identities.is_removed_everywhere(
+        await tenants.lock(connection, issuer, subject)
+        if known.tenant_id is None or await tenants.is_removed_everywhere(
             connection, issuer, subject
         ):
             return False
-        if await identities.restore(connection, known.tenant_id, issuer, subject):
+        if await tenants.restore(connection, known.tenant_id, issuer, subject):
             who = principal_name(issuer, subject)
             person = Principal(known.tenant_id, who, "operator", known.id or who, issuer, subject)
             await audit_log.note(connection, person, "person.restore", who, everywhere=False)
@@ -244,10 +242,10 @@ async def ended_by_provider(services: Services, provider: Provider, token: str) 
         subjects = (
             [subject]
             if subject is not None
-            else await identities.subjects_of(connection, issuer, session or "")
+            else await tenants.subjects_of(connection, issuer, session or "")
         )
         for one in subjects:
-            for row in await identities.end(connection, issuer, one, moment):
+            for row in await tenants.end(connection, issuer, one, moment):
                 who = principal_name(issuer, one)
                 person = Principal(row["tenant_id"], who, row["role"], row["id"], issuer, one)
                 await audit_log.note(connection, person, "login.end_by_provider", who)

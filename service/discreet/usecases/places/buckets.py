@@ -15,10 +15,15 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from discreet.storage.impatience import Impatience, Silent
-from discreet.usecases.places.addresses import Address, NothingThere, PlaceRefused, PlaceUnavailable
+from discreet.storage.database import Impatience, Silent
 from discreet.usecases.places.local import MOST_PARTS, ContentChanged, fits
-from discreet.usecases.places.rules import BucketPlace
+from discreet.usecases.places.rules import (
+    Address,
+    BucketPlace,
+    NothingThere,
+    PlaceRefused,
+    PlaceUnavailable,
+)
 from discreet.usecases.uploads import Upload
 
 BLOCK_BYTES = 8 << 20

@@ -17,14 +17,14 @@ from contextlib import ExitStack, contextmanager
 from fnmatch import fnmatchcase
 
 from discreet.errors import Conflict
-from discreet.usecases.places.addresses import (
+from discreet.usecases.places.rules import (
     PATTERN,
     Address,
+    FolderPlace,
     NothingThere,
     PlaceRefused,
     PlaceUnavailable,
 )
-from discreet.usecases.places.rules import FolderPlace
 from discreet.usecases.uploads import Upload
 
 READ_BYTES = 1 << 20

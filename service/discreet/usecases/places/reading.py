@@ -33,8 +33,7 @@ from discreet.errors import (
 from discreet.problems import DATASETS
 from discreet.storage import audit_log, jobs
 from discreet.storage.tenants import Principal
-from discreet.usecases.places.addresses import DATABASE, POINTER, parse
-from discreet.usecases.places.rules import Located
+from discreet.usecases.places.rules import DATABASE, POINTER, Located, parse
 from discreet.usecases.services import Services
 
 WINDOW = timedelta(days=1)

@@ -24,7 +24,7 @@ import anyio.to_thread
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from discreet.errors import Conflict, DiscreetError, InvalidInput, PayloadTooLarge, Unavailable
-from discreet.isolation.failures import ChildFailed
+from discreet.isolation.children import ChildFailed
 from discreet.observability import faults
 from discreet.problems import DATASETS
 from discreet.problems.descriptions import is_described
@@ -35,17 +35,17 @@ from discreet.storage.secrets import Secrets
 from discreet.storage.tenants import Principal
 from discreet.usecases.descriptions import zone_names
 from discreet.usecases.known_contents import require_same_way
-from discreet.usecases.places.addresses import (
+from discreet.usecases.places.local import ContentChanged
+from discreet.usecases.places.reading import TooManyFailedReads, require_few, shown
+from discreet.usecases.places.rules import (
     DATABASE,
     NothingThere,
     PlaceRefused,
+    PlacesUnreadable,
     PlaceUnavailable,
     parse,
 )
-from discreet.usecases.places.fetching import Owner, fetch
-from discreet.usecases.places.local import ContentChanged
-from discreet.usecases.places.reading import TooManyFailedReads, require_few, shown
-from discreet.usecases.places.rules import PlacesUnreadable
+from discreet.usecases.places.web import Owner, fetch
 from discreet.usecases.rotation import still_known
 from discreet.usecases.services import Services
 from discreet.usecases.uploads import NoRoom, SealedFile, reading_job

@@ -8,13 +8,15 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from functools import lru_cache
 from typing import Any
 
 import anyio.to_thread
 
 from discreet.errors import Conflict, FieldIssue, Forbidden, InvalidInput, NotFound
+from discreet.ledger import session_heads
 from discreet.observability import faults
-from discreet.problems.federation import FederatedProblem, FederationTerms
+from discreet.problems.federation import FederatedProblem, FederationTerms, Member
 from discreet.problems.numbers import Budget
 from discreet.problems.plans import Plan
 from discreet.storage import audit_log, jobs, ledger, log_memory, sessions
@@ -22,7 +24,7 @@ from discreet.storage.tenants import Principal
 from discreet.usecases import budgets
 from discreet.usecases.access import require
 from discreet.usecases.services import Services
-from discreet.usecases.sessions import exposures, records, roster_plans
+from discreet.usecases.sessions import exposures, records
 from discreet_client.federation import signing, spoken
 from discreet_client.federation.rosters import VERSION as ROSTER_VERSION
 
@@ -45,7 +47,7 @@ async def show(
     problem = records.read_problem(job)
     if problem.parameters_of_roster and rows:
         rows = sorted(rows, key=lambda one: str(one["fingerprint"]))
-        plan = await roster_plans.plan_of(job, rows, _budget(session))
+        plan = await plan_of(job, rows, _budget(session))
         # Where they can be on none together, a signature says why.
         shown["parameters"] = None if plan is None else plan.model_dump(mode="json")["parameters"]
     return shown
@@ -98,7 +100,7 @@ async def approve(
     if unspoken:
         raise InvalidInput(unspoken)
     budget = _budget(session)
-    plan = await roster_plans.plan_of(job, rows, budget)
+    plan = await plan_of(job, rows, budget)
     if plan is None:  # plan again: what is refused says why
         members = [records.member(row) for row in rows]
         plan = await anyio.to_thread.run_sync(problem.plan_federation, members, budget)
@@ -316,3 +318,59 @@ def _signed_parameters(session: Mapping[str, Any], job: Mapping[str, Any]) -> An
     if problem is None or not problem.signs_parameters or problem.parameters_of_roster:
         return None
     return job["plan"]["parameters"]
+
+
+# Heads --------------------------------------------------------------------------------------------
+# The head of a session for strangers: how far it has got, and what owner and agents have signed.
+
+
+async def statement(services: Services, principal: Principal, job_id: str) -> dict[str, Any]:
+    """The session as an in-toto statement in an envelope that the newest key signs. Conflict until
+    a roster is signed: nobody has said anything of it before."""
+    require(principal, *READERS)
+    async with services.database.transaction(principal.tenant_id, snapshot=True) as connection:
+        session, job = await records.find(connection, principal, job_id)
+        if session["roster"] is None:
+            raise Conflict("nobody has signed the roster of this session", code="no_roster")
+        agents = await sessions.agents(connection, job_id)
+    head = session_heads.head_of(session, job, agents)
+    return await anyio.to_thread.run_sync(
+        session_heads.seal, head, services.secrets.signer
+    )  # of thousands of agents
+
+
+# Roster plans -------------------------------------------------------------------------------------
+# Plans of rosters. With sparse masks and a thousand agents one takes seconds, and every look at a
+# session before its owner signs needs it: the last few are kept.
+
+PLANS_KEPT = 4
+"""In one process; a plan with a thousand agents and what it was made from take about a megabyte."""
+
+
+async def plan_of(
+    job: Mapping[str, Any], agents: Sequence[Mapping[str, Any]], budget: Budget
+) -> Plan | None:
+    """The plan of the job with the agents of these rows, in this order; None where they can be on
+    no roster together."""
+    told = [
+        [one["fingerprint"], one["name"], bytes(one["public_key"]).hex(), one["announcement"]]
+        for one in agents
+    ]
+    return await anyio.to_thread.run_sync(
+        _planned, job["kind"], json.dumps(job["problem"]), json.dumps(told), budget
+    )
+
+
+@lru_cache(maxsize=PLANS_KEPT)
+def _planned(kind: str, problem: str, agents: str, budget: Budget) -> Plan | None:
+    """A function of its arguments alone, and they hold all that the plan is made from: what is kept
+    is never of another roster than the one asked for."""
+    members = [
+        Member(fingerprint, name, bytes.fromhex(key), announcement)
+        for fingerprint, name, key, announcement in json.loads(agents)
+    ]
+    found = records.read_problem({"kind": kind, "problem": json.loads(problem)})
+    try:
+        return found.plan_federation(members, budget)
+    except InvalidInput:
+        return None

@@ -11,11 +11,11 @@ from discreet.errors import Gone
 from discreet.observability import faults
 from discreet.problems.federation import FederatedProblem, FederationTerms, Member
 from discreet.problems.plans import Plan
-from discreet.storage import jobs, ledger, log_memory, sealing, sessions, stored_releases
+from discreet.storage import jobs, ledger, log_memory, sealing, sessions
 from discreet.storage.database import SYSTEM
 from discreet.usecases import endings, published
-from discreet.usecases.claims import CancelRequested, LostJob
 from discreet.usecases.rotation import sealing_step, still_known
+from discreet.usecases.running import CancelRequested, LostJob
 from discreet.usecases.services import Services
 from discreet.usecases.sessions import records
 
@@ -93,7 +93,7 @@ async def take(services: Services, job_id: str, holder: str) -> SessionLease | N
         session, job = taken
         agents = await sessions.agents(connection, job_id)
         entries = await ledger.reservation(connection, job_id)
-        stored = await stored_releases.find_release(connection, job_id)
+        stored = await jobs.find_release(connection, job_id)
     faults.point("session.taken")
     listed = set() if session["roster"] is None else records.listed_of(session["roster"])
     rows = [row for row in agents if row["fingerprint"] in listed]
@@ -291,9 +291,7 @@ async def keep_last(
             sealed=sealed,
             transcript=transcript,
         )
-        await stored_releases.store_release(
-            connection, lease.job_id, lease.attempt, key_id, sealed_release
-        )
+        await jobs.store_release(connection, lease.job_id, lease.attempt, key_id, sealed_release)
         still_known(services, keys)
         faults.point("session.released")
 

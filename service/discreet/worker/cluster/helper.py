@@ -19,10 +19,9 @@ from discreet.isolation.children import Zygote
 from discreet.settings import Settings
 from discreet.storage.queue import connector
 from discreet.storage.schema import check_schema
-from discreet.usecases import helping
+from discreet.usecases import shares
 from discreet.usecases.services import Services, keys_open, open_services
-from discreet.worker.helping import Helper
-from discreet.worker.places import PlacedJobs
+from discreet.worker.runner import Helper, PlacedJobs
 
 log = structlog.get_logger()
 
@@ -96,7 +95,7 @@ async def _over(services: Services, job_id: str, attempt: int) -> None:
     failures = 0
     while failures < AWAY_LOOKS:
         try:
-            if not await helping.are_wanted(services, job_id, attempt):
+            if not await shares.are_wanted(services, job_id, attempt):
                 return
             failures = 0
         except Exception as error:

@@ -9,8 +9,7 @@ import numpy as np
 import pyarrow as pa
 from pydantic import Field
 
-from discreet.problems.columns import check_bounds, integer_columns
-from discreet.problems.contents import PRIVATE, Content, arrays
+from discreet.problems.contents import PRIVATE, Content, arrays, check_bounds, integer_columns
 from discreet.problems.datasets import Dataset
 from discreet.problems.numbers import Count, Frozen, Positive
 

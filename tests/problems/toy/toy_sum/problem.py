@@ -11,14 +11,12 @@ from pydantic import Field
 
 from discreet.privacy import calibration
 from discreet.privacy.noise import Noise
-from discreet.problems.accuracy import INTERVALS, LEVEL, Expected
-from discreet.problems.base import ALWAYS, Neighbours
+from discreet.problems.base import ALWAYS, Neighbours, Synthesis
 from discreet.problems.contents import Content, Profile, Progress, Released
 from discreet.problems.numbers import Budget, Flag
 from discreet.problems.plans import NoiseSummary, Plan, Resources
-from discreet.problems.results import Result
+from discreet.problems.results import INTERVALS, LEVEL, Expected, Result
 from discreet.problems.reuse import ProblemOnData
-from discreet.problems.synthesis import Synthesis
 from discreet.problems.toy_sum.dataset import ToySumDataset, ToySumPublic
 from discreet.problems.toy_sum.result import ToySumResult
 
