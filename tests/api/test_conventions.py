@@ -157,7 +157,8 @@ def test_what_is_private_is_marked_and_nothing_else() -> None:
         for name in ("BlockRequest", "CorrectionRequest")
     }
     correction = upload.replace("/v1/datasets/post", "/v1/datasets/{dataset_id}/patch")
-    assert set(marked(DOCUMENT)) == {upload, block, correction, *contents}
+    look = upload.replace("/v1/datasets", "/v1/reads")
+    assert set(marked(DOCUMENT)) == {upload, block, correction, look, *contents}
 
 
 # Over HTTP ----------------------------------------------------------------------------------------

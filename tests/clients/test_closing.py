@@ -9,7 +9,7 @@ import pytest
 
 from discreet.cli import jobs
 from discreet.errors import InvalidInput
-from discreet.problems.routing import problem as left_out
+from discreet.problems.routing.closures import LEFT_OUT
 from discreet_client.closing import UnknownLink, names_of, streets_of, without
 
 WAYS = [
@@ -178,11 +178,11 @@ def test_a_street_of_several_links_is_closed_by_its_name_and_no_other_that_begin
     for called in ("Bahnhofstraße", "bahnhofstr.", "Bahnhof-Straße"):
         assert without(network, [called]).kept == [3, 4]
     assert streets_of(network) == ["Bahnhofstraße"]
-    assert left_out.choices({"network": network})["closed_links"][0] == (
+    assert LEFT_OUT.choices({"network": network})["closed_links"][0] == (
         "Bahnhofstraße",
         "Bahnhofstraße",
     )
-    assert left_out.positions({"network": network}, "closed_links", ["Bahnhofstraße", 4]) == [
+    assert LEFT_OUT.positions({"network": network}, "closed_links", ["Bahnhofstraße", 4]) == [
         0,
         1,
         2,

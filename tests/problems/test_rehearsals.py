@@ -19,7 +19,8 @@ from discreet.problems.budgets import budgeted
 from discreet.problems.contents import canonical_bytes
 from discreet.problems.numbers import Budget, Privacy
 from discreet.problems.rehearsals import job as rehearsals
-from discreet.problems.rehearsals.job import Rehearsal, charts_of, row_names
+from discreet.problems.rehearsals.charts import charts_of
+from discreet.problems.rehearsals.job import Rehearsal, row_names
 
 NOTHING = Budget(epsilon=0, delta=0)
 

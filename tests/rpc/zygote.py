@@ -17,13 +17,11 @@ def warm_up() -> None:
     import pyarrow.parquet  # noqa: F401
 
     from discreet.problems import answers  # noqa: F401
-    from discreet.problems.kind_modules import module_of
     from discreet_client import canonical  # noqa: F401
 
-    for name, kind in KINDS.items():
+    for kind in KINDS.values():
         if issubclass(kind, FederatedProblem):
             kind.rehearse_session()
-            module_of(name, "headline")
 
 
 if __name__ == "__main__":

@@ -30,6 +30,13 @@ CORRECTIONS: dict[str, Any] = {
     "bound": {"public": {"max_ratio": 5}},
     "none": {"public": {"max_total": None}},
 }
+READS: dict[str, Any] = {
+    "again": {
+        "draft": "read_replaceme",
+        "kind": "routing",
+        "public": {"reader": {"version": 1, "decimal": ","}, "columns": {"origin": "Von"}},
+    }
+}
 AGAIN: dict[str, Any] = {"without_the_missing": {}}
 CAPS: dict[str, Any] = {
     "tenant": {

@@ -22,7 +22,6 @@ def warm_up() -> None:
     from discreet.problems.answers import stored_headline  # noqa: PLC0415
     from discreet.problems.base import rehearse  # noqa: PLC0415
     from discreet.problems.federation import FederatedProblem  # noqa: PLC0415
-    from discreet.problems.kind_modules import module_of  # noqa: PLC0415
 
     load_compiler()
     for name, kind in KINDS.items():
@@ -35,7 +34,6 @@ def warm_up() -> None:
         stored_headline(kind.example()["problem"], published)
         if issubclass(kind, FederatedProblem):
             kind.rehearse_session()
-    module_of("rehearsal", "headline")
 
 
 def join_example(kind: str) -> None:

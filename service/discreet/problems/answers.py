@@ -1,9 +1,7 @@
 """The answer of a result of any kind as sentences with intervals, and what each is good for.
 
-`headline.py` of a kind's folder says the sentences: `headlines(problem, result)`, the answer itself
-first. Of a kind without one the first number of which an interval is told is the answer. Lists of
-jobs keep the first sentence, which the worker's child makes of what is published: nothing here
-draws, or loads anything large.
+Lists of jobs keep the first sentence, which the worker's child makes of what is published: nothing
+here draws, or loads anything large.
 """
 
 from __future__ import annotations
@@ -13,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from discreet.problems import JOBS
-from discreet.problems.kind_modules import module_of
+from discreet.problems.base import Problem
 from discreet.problems.results import LONGEST_STORED, Headline, headline, properties_of
 from discreet_client import intervals
 
@@ -23,10 +21,10 @@ def headlines_of(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[
 
     `problem` as stored with the job, `result` as the API gives it.
     """
-    own = module_of(problem["kind"], "headline")
-    if own is None:
-        return _first_number(problem["kind"], result)
-    found: list[Headline] = own.headlines(problem, result)
+    kind = JOBS.get(problem["kind"])
+    if kind is None or kind.headlines is None:
+        return _first_number(kind, result)
+    found: list[Headline] = kind.headlines(problem, result)
     return found
 
 
@@ -60,8 +58,8 @@ def _shortened(said: Headline) -> str:
     return f"{begin}… {said.figure}…"[:LONGEST_STORED]
 
 
-def _first_number(kind: str, result: Mapping[str, Any]) -> list[Headline]:
-    fields = JOBS[kind].Fields if kind in JOBS else None
+def _first_number(kind: type[Problem] | None, result: Mapping[str, Any]) -> list[Headline]:
+    fields = None if kind is None else kind.Fields
     for said in intervals.stated(result):
         if fields is not None and intervals.is_number(said.value):
             title = properties_of(fields).get(said.name, {}).get("title", said.name)

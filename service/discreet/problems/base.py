@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, ClassVar, Self
@@ -115,6 +115,21 @@ def _marked(schema: dict[str, Any], problem: type[Problem]) -> None:
         schema["properties"][name]["x-asked-again"] = when
 
 
+@dataclass(frozen=True)
+class LeftOut:
+    """What a question next to an answer may leave out of a public object of its problem, by name:
+    closed roads, each a link or a street of several links."""
+
+    fields: tuple[str, ...]
+    """Fields of a problem that hold it, as positions in the object."""
+    choices: Callable[[Mapping[str, Any]], dict[str, list[tuple[str | int, str]]]]
+    """Of a problem with its public objects: for each such field, values and their labels."""
+    named: Callable[[Mapping[str, Any]], dict[str, list[str]]]
+    """For each such field that the problem has, the names of what it leaves out."""
+    positions: Callable[[Mapping[str, Any], str, Sequence[str | int]], list[int]]
+    """What the field holds for these values. InvalidInput for a name that means nothing there."""
+
+
 class Problem(Frozen):
     """One kind of problem. Subclasses fix `kind` to a literal, and name the models of their
     datasets and results."""
@@ -134,6 +149,10 @@ class Problem(Frozen):
     """None: the data are in the problem itself, or with agents."""
     Fields: ClassVar[Any] = ResultFields
     """The fields of its results, as the contract publishes them."""
+    headlines: ClassVar[Any] = None
+    """`headlines(problem, result)`: a list of `Headline`, the sentences of a result, the answer
+    itself first. None: the first number of which an interval is told is the answer."""
+    left_out: ClassVar[LeftOut | None] = None
     matters: ClassVar[tuple[str, ...]] = ()
     """Fields of its results that people ask for, most of all first: a rehearsal begins with them.
     Others follow in the order of the result."""

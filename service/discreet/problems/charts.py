@@ -12,6 +12,7 @@ zone_names(problem, result)                    what these zones are called, wher
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +22,23 @@ from discreet.errors import InvalidInput
 from discreet.figures.charts import Chart
 from discreet.figures.style import stamped
 from discreet.problems import JOBS
-from discreet.problems.kind_modules import module_of
 from discreet_client import intervals
 
 
 def charts_module(kind: str) -> Any:
     """What draws a kind, loaded when it is first asked for, so that no worker loads what it never
     draws; None for a kind that has nothing that draws."""
-    return module_of(kind, "charts")
+    known = JOBS.get(kind)
+    if known is None:
+        return None
+    folder = known.__module__.rpartition(".")[0]
+    whole = f"{folder}.charts"
+    try:
+        return import_module(whole)
+    except ModuleNotFoundError as missing:
+        if missing.name not in (whole, folder):
+            raise
+        return None
 
 
 def result_charts(

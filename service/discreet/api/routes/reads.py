@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from discreet.api import examples
 from discreet.api.dataset_schemas import LookAnswer, ReadAnswer
 from discreet.api.operations import operation
 from discreet.usecases import reads
@@ -28,6 +29,7 @@ router = APIRouter(prefix="/v1/reads", tags=["datasets"])
             *("reader_not_started", "not_read", "not_isolated", "too_many_uploads"),
         ],
         body=ReadRequest,
+        examples=examples.READS,
         multipart=True,
     ),
 )

@@ -20,7 +20,6 @@ from discreet.errors import Conflict, DiscreetError, Gone, InvalidInput, NotFoun
 from discreet.intake.strict_json import loads
 from discreet.problems import KINDS
 from discreet.problems.base import Problem
-from discreet.problems.kind_modules import module_of
 from discreet.usecases import asking, jobs, objects, published
 from discreet.usecases.requests import JobRequest
 from discreet.usecases.services import Services
@@ -66,7 +65,7 @@ async def show_fields(job_id: str, services: CurrentServices, viewer: Submitter)
         if field in free
     }
     parts: dict[str, list[tuple[Any, str]]] = {}
-    if own := module_of(row["kind"], "left_out"):
+    if own := kind.left_out:
         async with drawings.turns() if objects.names_any(row["problem"]) else nullcontext():
             whole = await objects.filled_text(services, viewer.principal, row["problem"])
         found = await anyio.to_thread.run_sync(own.choices, whole)
@@ -160,13 +159,13 @@ async def _asked(
         asked = bodies.validate(_REQUEST, {"problem": given, "name": name})
         return asked, canonical.dumps(asked.problem.model_dump(mode="json"))
 
-    parts = module_of(row["kind"], "left_out")
-    fields = () if parts is None else parts.FIELDS
+    parts = KINDS[row["kind"]].left_out
+    fields = () if parts is None else parts.fields
     named = {
         field: values for field, values in changes.items() if field in fields and _names(values)
     }
     changed = {field: value for field, value in changes.items() if field not in named}
-    if named:
+    if parts is not None and named:
         # Names become positions in the network that the question is about.
         rest, _ = await anyio.to_thread.run_sync(question, changed)
         whole = rest.problem.model_dump(mode="json")

@@ -14,7 +14,7 @@ from discreet.dashboard import answers, submissions, words
 from discreet.dashboard.answers import Answer
 from discreet.dashboard.pages import HEADERS, environment, render
 from discreet.dashboard.sessions import Reader
-from discreet.problems.kind_modules import module_of
+from discreet.problems import JOBS
 from discreet.problems.reuse import WHERE_THE_DATA_ARE
 from discreet.web.security import CurrentServices
 
@@ -83,10 +83,10 @@ def _asked(both: list[Answer]) -> list[Line]:
 
 def _names(one: Answer) -> dict[str, str]:
     """The names for values of the problem that are positions, such as closed roads."""
-    parts = module_of(one.row["kind"], "left_out")
-    if parts is None:
+    kind = JOBS.get(one.row["kind"])
+    if kind is None or kind.left_out is None:
         return {}
-    return {name: ", ".join(names) for name, names in parts.named(one.problem).items()}
+    return {name: ", ".join(names) for name, names in kind.left_out.named(one.problem).items()}
 
 
 def _flat(problem: Mapping[str, Any]) -> dict[str, Any]:

@@ -39,7 +39,7 @@ from discreet.problems.coupled_qp.data import (
 )
 from discreet.problems.coupled_qp.noise import noise_event
 from discreet.problems.coupled_qp.request import CoupledQpRequest
-from discreet.problems.coupled_qp.result import CoupledQpResult, status_of
+from discreet.problems.coupled_qp.result import CoupledQpResult, headlines, status_of
 from discreet.problems.coupled_qp.session import SumSession
 from discreet.problems.federation import ROUNDS_ARE_SEEN, Member, Session
 from discreet.problems.numbers import Budget, Privacy
@@ -71,6 +71,7 @@ class CoupledQp(CoupledQpRequest):
     )
     Dataset: ClassVar[None] = None
     Fields: ClassVar[Any] = CoupledQpResult
+    headlines: ClassVar[Any] = staticmethod(headlines)
 
     failures: ClassVar[dict[str, str]] = {
         "protocol_broken": "a message did not follow the protocol of the sums; nothing was opened "

@@ -42,6 +42,7 @@ from discreet.problems.dr_ensemble.result import (
     bins_advice,
     day_advice,
     expectations,
+    headlines,
     matrix_rows,
     moves,
     policy_advice,
@@ -77,6 +78,7 @@ class DrEnsemble(DrEnsembleRequest, SumsOverParts):
     words: ClassVar[Mapping[str, str]] = {"horizon": "Steps of the horizon"}
     Dataset: ClassVar[type[DrEnsembleDataset]] = DrEnsembleDataset
     Fields: ClassVar[Any] = DrEnsembleResult
+    headlines: ClassVar[Any] = staticmethod(headlines)
     matters: ClassVar[tuple[str, ...]] = ("saving",)
     synthesis: ClassVar[Synthesis | None] = SYNTHESIS
     by_parts: ClassVar[str] = "the method counts reads it by parts"

@@ -37,7 +37,7 @@ from discreet.problems.multi_agent.intervals import expected_values, uncertainty
 from discreet.problems.multi_agent.joint_noise import groups_of, joint_noise, scales_of
 from discreet.problems.multi_agent.masked import MaskedRequest, MaskedSession
 from discreet.problems.multi_agent.request import MultiAgentRequest
-from discreet.problems.multi_agent.result import MultiAgentResult
+from discreet.problems.multi_agent.result import MultiAgentResult, headlines
 from discreet.problems.multi_agent.session import PATH_POINTS, STATE, CloudSession, grid_noise
 from discreet.problems.multi_agent.synthesis import SYNTHESIS
 from discreet.problems.numbers import Budget
@@ -80,6 +80,7 @@ class MultiAgent(MaskedRequest):
     )
     Dataset: ClassVar[type[MultiAgentDataset]] = MultiAgentDataset
     Fields: ClassVar[Any] = MultiAgentResult
+    headlines: ClassVar[Any] = staticmethod(headlines)
     asked_again: ClassVar[Mapping[str, str]] = {"uncertainty": ALWAYS}
     synthesis: ClassVar[Synthesis | None] = SYNTHESIS
     made_up: ClassVar[str] = examples.MADE_UP

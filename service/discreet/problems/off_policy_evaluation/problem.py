@@ -30,7 +30,7 @@ from discreet.problems.off_policy_evaluation.method import Chosen, Method, Metho
 from discreet.problems.off_policy_evaluation.methods import methods_named
 from discreet.problems.off_policy_evaluation.public import OffPolicyPublic
 from discreet.problems.off_policy_evaluation.request import WEIGHING, OffPolicyRequest
-from discreet.problems.off_policy_evaluation.result import OffPolicyEvaluationResult
+from discreet.problems.off_policy_evaluation.result import OffPolicyEvaluationResult, headlines
 from discreet.problems.off_policy_evaluation.sampled import SampledMethod
 from discreet.problems.off_policy_evaluation.weighting import ImportanceSampling
 from discreet.problems.parts import Records, SampledRecords, SumsAfterNumber
@@ -60,6 +60,7 @@ class OffPolicyEvaluation(OffPolicyRequest, SumsAfterNumber, SampledRecords):
     published: ClassVar[str] = "what another policy would have been worth"
     Dataset: ClassVar[type[OffPolicyDataset]] = OffPolicyDataset
     Fields: ClassVar[Any] = OffPolicyEvaluationResult
+    headlines: ClassVar[Any] = staticmethod(headlines)
     matters: ClassVar[tuple[str, ...]] = ("policy_value", "difference")
     synthesis: ClassVar[Synthesis | None] = SYNTHESIS
     made_up: ClassVar[str] = (

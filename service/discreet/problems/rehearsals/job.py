@@ -18,17 +18,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 from functools import partial
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Required, Self, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from pydantic import Field
 
 from discreet.errors import InvalidInput
-from discreet.figures.charts import Chart, Table
-from discreet.figures.style import QUIET
-from discreet.figures.traces import curve, figure
 from discreet.privacy.noise import Noise
 from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT, Price
 from discreet.problems import datasets
@@ -40,7 +36,6 @@ from discreet.problems.plans import Plan, Resources
 from discreet.problems.rehearsals import naming
 from discreet.problems.results import Headline, Output, Result, ResultFields, properties_of, shown
 from discreet_client import intervals
-from discreet_client.intervals import percent
 
 # Result -------------------------------------------------------------------------------------------
 # The fields of a rehearsal's result.
@@ -96,6 +91,46 @@ class RehearsalResult(ResultFields, total=False):
     ]
 
 
+# Headline -----------------------------------------------------------------------------------------
+# The answer of a rehearsal: which epsilon is enough.
+
+WITHIN = 0.1
+"""Parts of a number's size that count as near."""
+
+
+def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Headline]:
+    """Of the first quantity: the least epsilon at which nine runs in ten come near it, or how near
+    the best came."""
+    rows = (
+        [row for row in result["rows"] if row["quantity"] == result["rows"][0]["quantity"]]
+        if result["rows"]
+        else []
+    )
+    if not rows:
+        return [Headline("No method could be tried at any of the epsilons")]
+    quantity = naming.quantity(problem, rows[0]["quantity"])
+    near = [row for row in rows if row["error_of_nine_in_ten"] <= WITHIN * row["size"]]
+    if near:
+        best = min(near, key=lambda row: (row["epsilon"], row["error_of_nine_in_ten"]))
+        before = f"Nine runs in ten come within {intervals.percent(WITHIN)} of {quantity} from "
+        after = f" on, with the method {naming.method(best['method'])}"
+        return [Headline(before, f"epsilon {best['epsilon']:g}", after, good_for=_made_up(result))]
+    best = min(rows, key=lambda row: row["error_of_nine_in_ten"])
+    apart = f"± {intervals.plain(best['error_of_nine_in_ten'], 3)}"
+    size = intervals.plain(best["size"], 3)
+    after = (
+        f", where it is about {size}: at epsilon {best['epsilon']:g} with the method "
+        f"{naming.method(best['method'])}"
+    )
+    within = intervals.percent(WITHIN)
+    before = f"No epsilon brings {quantity} within {within}; at best nine runs in ten are within "
+    return [Headline(before, apart, after, good_for=_made_up(result))]
+
+
+def _made_up(result: Mapping[str, Any]) -> str:
+    return f"Good for choosing an epsilon: data were {result['data']}."
+
+
 # Job ----------------------------------------------------------------------------------------------
 
 LADDER = (Decimal("0.1"), Decimal("0.3"), Decimal(1), Decimal(3))
@@ -139,6 +174,7 @@ class Rehearsal(Problem):
     published: ClassVar[str] = "the error of each number at each epsilon"
     Dataset: ClassVar[type[datasets.Dataset] | None] = None
     Fields: ClassVar[Any] = RehearsalResult
+    headlines: ClassVar[Any] = staticmethod(headlines)
 
     kind: Literal["rehearsal"] = "rehearsal"
     mode: Literal["simulation"] = "simulation"
@@ -445,121 +481,6 @@ def _rows(
             }
 
 
-# Charts -------------------------------------------------------------------------------------------
-# A rehearsal's charts: the error of each quantity against epsilon, methods side by side.
-
-SHOWN = "the error of each number against epsilon"
-CAPTION = (
-    "Lines: the error of the middle run, on synthetic data; dashed, in the same colour: half the "
-    "width of the interval that results give; dotted: the error of answering 0, {size:.4g}, above "
-    "which an answer tells nothing. Both axes are logarithmic. Errors of a field of several "
-    "numbers are means.{alone}"
-)
-COLUMNS = (
-    "method",
-    "epsilon",
-    "delta",
-    "error",
-    "of nine in ten",
-    "interval ±",
-    "mostly noise",
-    "runs",
-)
-COLOURS = (0, 1, 3, 4, 2)
-"""Places of methods among the colours of curves, the most distinct first."""
-
-
-ROUNDING = 1e-12
-"""What is smaller than this part of the size is 0 but for rounding errors, and has no place on a
-logarithmic axis."""
-
-
-def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, Any]) -> list[Chart]:
-    """One chart a quantity."""
-    charts = []
-    for number, (quantity, rows) in enumerate(_quantities(result)):
-        lines, methods = [], list(dict.fromkeys(row["method"] for row in rows))
-        size, ladder, alone = rows[0]["size"], sorted({row["epsilon"] for row in rows}), ""
-        for place, method in enumerate(methods):
-            mine = [row for row in rows if row["method"] == method]
-            called = naming.method(method)
-            for name, field, dashed in (
-                (called, "error", False),
-                (f"{called}, interval ±", "half_width", True),
-            ):
-                points = [
-                    (row["epsilon"], row[field])
-                    for row in mine
-                    if (row[field] or 0) > ROUNDING * size
-                ]
-                if points:
-                    x, y = zip(*points, strict=True)
-                    lines.append(curve(name, x, y, COLOURS[place % len(COLOURS)], dashed=dashed))
-                if dashed and len(points) == 1 < len(mine):
-                    alone += (
-                        f" One mark alone: {called} gave intervals at epsilon "
-                        f"{points[0][0]:g} and at no other."
-                    )
-        if size:
-            ends = [ladder[0] / 1.2, ladder[-1] * 1.2]
-            zero = {
-                "line": {"color": QUIET, "width": 1.5, "dash": "dot"},
-                "mode": "lines",
-                "hoverinfo": "skip",
-            }
-            lines.append({**curve("answering 0", ends, [size, size]), **zero})
-        drawn = figure(lines, x="epsilon", y="error", xaxis={"type": "log"}, yaxis={"type": "log"})
-        table = Table.of(COLUMNS, [_cells(row) for row in rows])
-        title = f"Error of {naming.quantity(problem, quantity)}"
-        caption = CAPTION.format(size=size, alone=alone)
-        charts.append(Chart(f"error-{number}", title, caption, drawn, table))
-    return charts
-
-
-def draw(
-    problem: dict[str, Any],
-    result: dict[str, Any],
-    path: Path,
-    *,
-    coordinates: ArrayLike | None = None,
-) -> None:
-    """The relative error of every quantity by the first method as one picture."""
-    from discreet.figures.curves import Curve, draw_curves  # noqa: PLC0415 - matplotlib is not loaded for pages
-
-    curves = []
-    for quantity, rows in _quantities(result):
-        mine = [
-            row
-            for row in rows
-            if row["method"] == rows[0]["method"] and row["error"] and row["size"]
-        ]
-        if mine:
-            x, y = [row["epsilon"] for row in mine], [row["error"] / row["size"] for row in mine]
-            curves.append(Curve(naming.quantity(problem, quantity), x, y))
-    draw_curves(curves, path, x="epsilon", y="error / size", scale="loglog")
-
-
-def _cells(row: dict[str, Any]) -> tuple[Any, ...]:
-    width = "none" if row["half_width"] is None else row["half_width"]
-    shares = f"{percent(row['mostly_noise'])} of runs"
-    shares += "; no better than 0" if row.get("no_better_than_zero") else ""
-    return (
-        naming.method(row["method"]),
-        row["epsilon"],
-        row["delta"],
-        row["error"],
-        row["error_of_nine_in_ten"],
-        width,
-        shares,
-        row["runs"],
-    )
-
-
-def _quantities(result: dict[str, Any]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    for quantity in dict.fromkeys(row["quantity"] for row in result["rows"]):
-        yield quantity, [row for row in result["rows"] if row["quantity"] == quantity]
-
-
 # Farthest -----------------------------------------------------------------------------------------
 # The row of a quantity that is farthest off in a rehearsal, by its name.
 
@@ -567,9 +488,9 @@ def _quantities(result: dict[str, Any]) -> Iterator[tuple[str, list[dict[str, An
 def row_names(problem: Problem, answer: dict[str, Any], field: str) -> list[str]:
     """The names of the rows of a field for people: those of the problem's public objects, or what
     the rows of its table are, such as `step 54`. A single number has one row."""
-    from discreet.problems.kind_modules import module_of  # noqa: PLC0415 - it knows all kinds, this one too
+    from discreet.problems.charts import charts_module  # noqa: PLC0415 - it knows this kind too
 
-    called = getattr(module_of(problem.kind, "charts"), "row_names", None)
+    called = getattr(charts_module(problem.kind), "row_names", None)
     names = None if called is None else called(problem.model_dump(mode="json"), answer, field)
     if names:
         return list(names)
@@ -589,43 +510,3 @@ def farthest(off: NDArray[np.float64], called: list[str]) -> dict[str, Any]:
         "farthest": called[row] if row < len(called) else f"row {row}",
         "farthest_error": float(middle[row]),
     }
-
-
-# Headline -----------------------------------------------------------------------------------------
-# The answer of a rehearsal: which epsilon is enough.
-
-WITHIN = 0.1
-"""Parts of a number's size that count as near."""
-
-
-def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Headline]:
-    """Of the first quantity: the least epsilon at which nine runs in ten come near it, or how near
-    the best came."""
-    rows = (
-        [row for row in result["rows"] if row["quantity"] == result["rows"][0]["quantity"]]
-        if result["rows"]
-        else []
-    )
-    if not rows:
-        return [Headline("No method could be tried at any of the epsilons")]
-    quantity = naming.quantity(problem, rows[0]["quantity"])
-    near = [row for row in rows if row["error_of_nine_in_ten"] <= WITHIN * row["size"]]
-    if near:
-        best = min(near, key=lambda row: (row["epsilon"], row["error_of_nine_in_ten"]))
-        before = f"Nine runs in ten come within {intervals.percent(WITHIN)} of {quantity} from "
-        after = f" on, with the method {naming.method(best['method'])}"
-        return [Headline(before, f"epsilon {best['epsilon']:g}", after, good_for=_made_up(result))]
-    best = min(rows, key=lambda row: row["error_of_nine_in_ten"])
-    apart = f"± {intervals.plain(best['error_of_nine_in_ten'], 3)}"
-    size = intervals.plain(best["size"], 3)
-    after = (
-        f", where it is about {size}: at epsilon {best['epsilon']:g} with the method "
-        f"{naming.method(best['method'])}"
-    )
-    within = intervals.percent(WITHIN)
-    before = f"No epsilon brings {quantity} within {within}; at best nine runs in ten are within "
-    return [Headline(before, apart, after, good_for=_made_up(result))]
-
-
-def _made_up(result: Mapping[str, Any]) -> str:
-    return f"Good for choosing an epsilon: data were {result['data']}."

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.errors import FieldIssue
+from discreet.errors import FieldIssue, InvalidInput
+from discreet.problems.base import LeftOut
 from discreet.problems.road_networks.network import RoadNetwork
 from discreet.solvers.traffic.sensitivity import Derivative
 from discreet.solvers.traffic.traffic_assignment import Assignment, Latency, Network
@@ -31,6 +32,8 @@ MOST_WORK = 2e9
 """The most links times entries of both policies' shares of links: about a second. Changes of more
 flows have no interval."""
 LINKS_AT_ONCE = 128
+MOST_CHOICES = 300
+"""The most links of a network that are offered as choices."""
 
 
 class Reopened(NamedTuple):
@@ -132,3 +135,54 @@ def flow_rows(now: Derivative, before: Derivative) -> Iterator[tuple[slice, Floa
     for first in range(0, size, LINKS_AT_ONCE):
         some = np.arange(first, min(first + LINKS_AT_ONCE, size))
         yield slice(first, first + some.size), now.flow_rows(some) - before.flow_rows(some)
+
+
+def _choices(problem: Mapping[str, Any]) -> dict[str, list[tuple[str | int, str]]]:
+    """For each such field, values and their labels: the links that the problem has closed, then all
+    by name, in alphabetical order. None for a network that is not fully available, or that has too
+    many links to choose from."""
+    network = problem.get("network")
+    if not isinstance(network, Mapping) or not 1 < len(network["links"]) <= MOST_CHOICES:
+        return {}
+    names = closing.names_of(network)
+    closed = [(place, names[place]) for place in problem.get("closed_links") or ()]
+    single = {name for name in names if names.count(name) == 1}
+    streets = sorted(single.union(closing.streets_of(network)), key=str.casefold)
+    return {"closed_links": [*closed, *((name, name) for name in streets)]}
+
+
+def _named(problem: Mapping[str, Any]) -> dict[str, list[str]]:
+    """For each such field that the problem has, the links by their names."""
+    network = problem.get("network")
+    if not isinstance(network, Mapping):
+        return {}
+    names = closing.names_of(network)
+    return {
+        field: [names[place] for place in sorted(problem[field])]
+        for field in LEFT_OUT.fields
+        if problem.get(field)
+    }
+
+
+def _positions(problem: Mapping[str, Any], field: str, values: Sequence[str | int]) -> list[int]:
+    """Positions of the links of the problem's network that these values leave out, as in the field.
+    InvalidInput for a name of no link, or of several."""
+    network, named = problem["network"], [one for one in values if isinstance(one, str)]
+    if max(len(named), len(network["links"])) > MOST_CHOICES:
+        says = (
+            f"at most {MOST_CHOICES} names, of a network of at most {MOST_CHOICES} links; "
+            "positions of links have no such bound"
+        )
+        raise InvalidInput(says, pointer=f"/problem/{field}")
+    try:
+        found = closing.links_of(network, named)
+    except closing.UnknownLink as error:
+        raise InvalidInput(str(error), pointer=f"/problem/{field}") from None
+    return [
+        *found.links,
+        *(one for one in values if not isinstance(one, str) and one not in found.links),
+    ]
+
+
+LEFT_OUT = LeftOut(("closed_links",), _choices, _named, _positions)
+"""Closed roads, by the names of links and streets."""

@@ -14,7 +14,7 @@ methods:
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -29,7 +29,7 @@ from discreet.problems.parts import SumsOverParts
 from discreet.problems.plans import Plan
 from discreet.problems.results import LEVEL, Expected, Result
 from discreet.problems.road_networks.network import RoadNetwork
-from discreet.problems.routing import checks, examples, result
+from discreet.problems.routing import checks, closures, examples, result
 from discreet.problems.routing.around import roads_around
 from discreet.problems.routing.assigned import assigned, true_costs
 from discreet.problems.routing.counts import clip, demand_of, shorten, sums_by_pair
@@ -44,6 +44,7 @@ from discreet.problems.routing.result import (
     RoutingResult,
     expectations,
     expected_shares,
+    headlines,
     model_advice,
     pairs_are_noise,
     told,
@@ -54,7 +55,6 @@ from discreet.problems.routing.user_classes import classes_of
 from discreet.solvers.traffic import unit_flow_projection as descent
 from discreet.solvers.traffic.traffic_assignment import Network
 from discreet.solvers.traffic.unit_flow_projection import UnitFlows
-from discreet_client import closing
 
 
 class Routing(RoutingRequest, SumsOverParts):
@@ -75,6 +75,8 @@ class Routing(RoutingRequest, SumsOverParts):
     words: ClassVar[Mapping[str, str]] = {"assignment": "Steps of the assignment, at most"}
     Dataset: ClassVar[type[RoutingDataset]] = RoutingDataset
     Fields: ClassVar[Any] = RoutingResult
+    headlines: ClassVar[Any] = staticmethod(headlines)
+    left_out = closures.LEFT_OUT
     matters: ClassVar[tuple[str, ...]] = ("total_travel_time",)
     synthesis: ClassVar[Synthesis | None] = SYNTHESIS
     made_up: ClassVar[str] = "The network is made up: put your own nodes and links in its place."
@@ -349,64 +351,3 @@ def descended(
     except ValueError:
         # This has not been observed within MAX_REACH; in any case a release must be total.
         return start
-
-
-# Left out -----------------------------------------------------------------------------------------
-# What a question about a network may leave out, as choices next to an answer: closed roads, each a
-# link or a street of several links.
-
-FIELDS = ("closed_links",)
-"""Fields of a problem that hold it."""
-MOST = 300
-"""The most links of a network that are offered as choices."""
-
-Value = str | int
-"""A value that a question leaves out: the name of a link or of a street, or the position of a link
-that the job has closed."""
-
-
-def choices(problem: Mapping[str, Any]) -> dict[str, list[tuple[Value, str]]]:
-    """For each such field, values and their labels: the links that the problem has closed, then all
-    by name, in alphabetical order. None for a network that is not fully available, or that has too
-    many links to choose from."""
-    network = problem.get("network")
-    if not isinstance(network, Mapping) or not 1 < len(network["links"]) <= MOST:
-        return {}
-    names = closing.names_of(network)
-    closed = [(place, names[place]) for place in problem.get("closed_links") or ()]
-    single = {name for name in names if names.count(name) == 1}
-    streets = sorted(single.union(closing.streets_of(network)), key=str.casefold)
-    return {"closed_links": [*closed, *((name, name) for name in streets)]}
-
-
-def named(problem: Mapping[str, Any]) -> dict[str, list[str]]:
-    """For each such field that the problem has, the links by their names."""
-    network = problem.get("network")
-    if not isinstance(network, Mapping):
-        return {}
-    names = closing.names_of(network)
-    return {
-        field: [names[place] for place in sorted(problem[field])]
-        for field in FIELDS
-        if problem.get(field)
-    }
-
-
-def positions(problem: Mapping[str, Any], field: str, values: Sequence[Value]) -> list[int]:
-    """Positions of the links of the problem's network that these values leave out, as in the field.
-    InvalidInput for a name of no link, or of several."""
-    network, named = problem["network"], [one for one in values if isinstance(one, str)]
-    if max(len(named), len(network["links"])) > MOST:
-        says = (
-            f"at most {MOST} names, of a network of at most {MOST} links; positions of links "
-            "have no such bound"
-        )
-        raise InvalidInput(says, pointer=f"/problem/{field}")
-    try:
-        found = closing.links_of(network, named)
-    except closing.UnknownLink as error:
-        raise InvalidInput(str(error), pointer=f"/problem/{field}") from None
-    return [
-        *found.links,
-        *(one for one in values if not isinstance(one, str) and one not in found.links),
-    ]

@@ -644,7 +644,7 @@ def project(vector: NDArray[np.float64], total: float) -> NDArray[np.float64]:
 #
 #     terms = Terms.of(network, latency, regularization, max_total, max_pair)
 #     steps = terms.step_sizes(periods)
-#     x     = descend(flows, terms, steps, demand)  # demand(k): float64[p], trips of period k by pair
+#     x     = descend(flows, terms, steps, demand)  # demand(k): float64[p], trips of period k
 #     s     = sensitivity(terms, steps, flows.error_bound())
 #
 # x[p, m] are unit flows: the share of a trip of each pair on each link. With trips Lambda of a
