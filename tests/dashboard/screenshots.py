@@ -170,7 +170,7 @@ def map_columns(seen: Watched, name: str, folder: Path) -> None:
         page.get_by_label("Known probability of each").fill("treat: 0.5\nwait: 0.5")
         page.get_by_label("Policy to be evaluated").fill("treat: 1\nwait: 0")
     page.keyboard.press("Tab")
-    page.get_by_text("all of them can be read").wait_for()
+    page.locator("#outcome-status", has_text="all of them can be read").wait_for()
 
 
 def take(seen: Watched, name: str, look: str) -> None:

@@ -81,10 +81,10 @@ def test_from_energy_to_an_answer(
         page.get_by_text("Send another file").press("Enter")
         page.get_by_label("CSV, Excel, Parquet").set_input_files(file)
         page.get_by_role("button", name="Send it, and see").press("Enter")
-        page.get_by_text("3,840 rows: all of them can be read.").wait_for()
+        page.locator("#outcome-status", has_text="3,840 rows: all of them can be read.").wait_for()
         page.get_by_label("Time zone of times").fill("Europe/Berlin")
         page.get_by_label("Values are").select_option("energy, in kWh")
-        page.get_by_text("3,840 rows: all of them can be read.").wait_for()
+        page.locator("#outcome-status", has_text="3,840 rows: all of them can be read.").wait_for()
         assert not problems_of(seen, axe)
         hands.follow("Register")
         dataset = page.url.partition("?")[0].rpartition("/")[2]

@@ -215,7 +215,7 @@ def of_roads(hands: Hands, folder: Path) -> None:
         ("count", "fahrten"),
     ):
         hands.choose(column, own)
-    hands.page.get_by_text("all of them can be read").wait_for()
+    hands.page.locator("#outcome-status", has_text="all of them can be read").wait_for()
     hands.follow("Register")
     hands.follow("New job on it")
     hands.page.locator("#panel-form .field").first.wait_for()
@@ -240,7 +240,7 @@ def of_meters(hands: Hands, folder: Path) -> None:
     hands.page.locator("#outcome").wait_for()
     for column, own in (("participant", "zaehler"), ("time", "zeit"), ("kw", "leistung")):
         hands.choose(column, own)
-    hands.page.get_by_text("all of them can be read").wait_for()
+    hands.page.locator("#outcome-status", has_text="all of them can be read").wait_for()
     hands.follow("Register")
     hands.follow("New job on it")
 
@@ -256,7 +256,7 @@ def of_patients(hands: Hands, folder: Path) -> None:
     hands.page.locator("#outcome").wait_for()
     for column, own in (("time", "besuch"), ("state", "zustand"), ("reward", "gesund")):
         hands.choose(column, own)
-    hands.page.get_by_text("all of them can be read").wait_for()
+    hands.page.locator("#outcome-status", has_text="all of them can be read").wait_for()
     hands.follow("Register")
     hands.follow("New job on it")
     hands.page.locator("#panel-form .field").first.wait_for()
