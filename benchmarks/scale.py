@@ -44,7 +44,7 @@ from discreet.isolation.processes import end
 from discreet.ledger.tree import tile_path
 from discreet.problems.routing.problem import Routing
 from discreet.settings import Settings
-from discreet.storage.keys.provider import Keys
+from discreet.storage.keys.opening import Keys
 from discreet.storage.secrets import SecretsFile
 from discreet.web.responses import Pages
 from discreet_client.client import Client

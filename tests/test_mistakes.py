@@ -450,7 +450,8 @@ VISITS += [  # what walking with a hospital's table stumbled on
     (
         "patient,time,age,action,reward\na,1,old,treat,1\n",
         ruled(RULED, behaviour=HALVES, target=FOLLOWED),
-        "line 2, column age: a number is needed, not 'old'",
+        "line 2, column age: a number is needed (reader.units_row: true where this row says the "
+        "units), not 'old'",
     ),
     (
         "patient,time,age,action,reward\na,1,,treat,1\n",
@@ -511,12 +512,13 @@ READINGS = [
     (
         "meter,at,kw\nm,2026-03-29T02:30,1\n",
         ruled(METERS, time_zone="Europe/Berlin"),
-        "that clocks in Europe/Berlin skip",
+        "a time that clocks in Europe/Berlin do not skip",
     ),
     (
         "meter,at,kw\nm,2026-03-29T01:30,one\n",
         METERS,
-        "line 2, column kw: a number is needed, not 'one'",
+        "line 2, column kw: a number is needed (reader.units_row: true where this row says the "
+        "units), not 'one'",
     ),
 ]
 CASES = [
@@ -557,6 +559,7 @@ def test_tables_on_the_command_line(
         json.dumps(told),
         "--epsilon",
         "1",
+        "--local",
         *more,
     ]
     assert cli.run([*command, "--server", "http://127.0.0.1:9", "--key", "dsc_x"]) == 1
@@ -578,8 +581,8 @@ def test_what_is_published_is_said_without_json(
     said = [f"--set={name}={value}" for name, value in TRIPS.items()]
     for given in (said, ["--public", str(part), "--set=zones=3"]):
         more = [*given, "--set=reader.other_zones=refuse", "--columns", "origin=origin"]
-        command = ["dataset", "add", str(file), "--kind", "routing", "--epsilon", "1", *more]
-        assert cli.run([*command, "--server", "http://127.0.0.1:9", "--key", "dsc_x"]) == 1
+        command = ["dataset", "add", str(file), "--kind", "routing", "--epsilon", "1", "--local"]
+        assert cli.run([*command, *more, "--server", "http://127.0.0.1:9", "--key", "dsc_x"]) == 1
         assert "public.zones is 3, so zones are 1 to 3, not 9" in capsys.readouterr().err
     assert cli.run([*command, "--set=zones"]) == 2
     assert "FIELD=VALUE is needed" in capsys.readouterr().err
@@ -629,10 +632,9 @@ def test_another_question_is_what_convert_wrote_or_another_job(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("meters.xlsx", "not meters.xlsx: save the sheet as CSV in UTF-8, in the program"),
         ("meters.tsv", "a table as text is called .csv, whatever lies between its columns"),
         ("meters.csv.gz", "not meters.csv.gz: unpack it first"),
-        ("meters.doc", ".csv, .parquet, .json, .omx is needed, not meters.doc "),
+        ("meters.doc", ".csv, .parquet, .json, .xlsx, .xlsm, .omx is needed, not meters.doc "),
     ],
 )
 def test_files_that_are_no_content(

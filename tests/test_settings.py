@@ -19,7 +19,7 @@ from discreet.installation import archive
 from discreet.installation.archived_log import place
 from discreet.settings import Settings
 from discreet.storage import database
-from discreet.storage.keys.provider import Keys
+from discreet.storage.keys.opening import Keys
 from discreet.storage.objects import CONTENTS, Objects
 from discreet.usecases import cosigning
 from discreet.usecases.oidc.configuration import configured

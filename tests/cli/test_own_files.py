@@ -34,7 +34,7 @@ def add(service: Installation, file: Path, kind: str, public: Any, *more: str) -
 def test_visits_become_transitions(
     api_only: Installation, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """The same dataset as its transitions: the content is the same, digit by digit."""
+    """The same dataset, whether the service reads the file or it is read at home."""
     file = tmp_path / "visits.csv"
     file.write_text(VISITS)
     columns = "patient=pid,time=day,reward=outcome,action=dose"
@@ -44,18 +44,10 @@ def test_visits_become_transitions(
     made = json.loads(capfd.readouterr().out)
     assert made["public"]["ranges"] == PATIENTS["ranges"]
     assert (made["public"]["features"], made["public"]["off_policy"]) == (1, True)
-    assert "reader" not in made["public"]
-    rows = [("x", 0, 0.3, 0.3, 0, True, 1), ("y", 0, 1, 1, 0.5, True, 1)]
-    rows += [("z", 0, 0.4, 0.505, 0, False, 0), ("z", 1, 0.505, 0.505, 1, True, 1)]
-    names = ("trajectory", "step", "x", "x_next", "reward", "terminal", "target")
-    transitions = [dict(zip(names, row, strict=True)) for row in rows]
-    for row in transitions:
-        row |= {"x": [row["x"]], "x_next": [row["x_next"]], "behaviour": 0.5}
-    with api_only.client() as client:
-        again = client.register(
-            "off_policy_evaluation", made["public"], {"transitions": transitions}, cap=1
-        )
-        assert again["id"] == made["id"]
+    assert made["public"]["columns"]["patient"] == "pid"
+    given = ("--columns", columns, "--local")
+    assert cli.run(add(api_only, file, "off_policy_evaluation", PATIENTS, *given)) == 0
+    assert json.loads(capfd.readouterr().out)["id"] == made["id"]
 
 
 def test_trips_by_names_of_zones(

@@ -67,7 +67,8 @@ class Service:
 
 
 def test_a_table_is_added_as_it_is(tmp_path: Path) -> None:
-    """Whatever its columns are called and however its file is separated, the same is sent."""
+    """A table in memory is sent as Parquet, a file as it is; what its columns are called is said
+    beside it."""
     service = Service()
     plain = dict(zip(COLUMNS, OWN.values(), strict=True))
     semicolons = tmp_path / "trips.csv"
@@ -93,7 +94,12 @@ def test_a_table_is_added_as_it_is(tmp_path: Path) -> None:
     assert asyncio.run(alike()) == ["dst_1"]
     first, mapped, file, unnamed, awaited = service.sent
     assert b'"name":"Monday"' in first
-    assert first == mapped == file == awaited
+    assert b'"columns":{}' in first
+    assert mapped == awaited
+    assert b"PAR1" in mapped
+    assert semicolons.read_bytes() in file
+    for name in COLUMNS.values():
+        assert f'"{name}"'.encode() in mapped
     assert b'"name":"trips.csv"' in unnamed
 
 

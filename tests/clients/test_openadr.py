@@ -270,7 +270,7 @@ def test_rules_say_what_reports_do_not() -> None:
 def test_the_python_client_reads_them_too() -> None:
     with pytest.warns(LeftOut, match="middle of its bin"):  # as of any file of meters
         body = calls.dataset_body(
-            "dr_ensemble", PUBLIC, REPORTS, cap=1, name=None, mode=None, account=None
+            "dr_ensemble", PUBLIC, REPORTS, cap=1, name=None, mode=None, account=None, local=True
         )
     assert set(body["content"]) == {"participant", "time", "kw"}
     assert not openadr.is_openadr([{"observations": []}])

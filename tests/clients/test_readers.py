@@ -871,10 +871,11 @@ def test_header_lines_cost_in_proportion() -> None:
 
 def test_what_is_left_out_is_a_warning() -> None:
     public = {**VISITS, "reader": {"last_row": "next_state"}}
-    given = {"cap": 1, "name": None, "mode": None, "account": None}
+    given: Any = {"cap": 1, "name": None, "mode": None, "account": None, "local": True}
     with pytest.warns(LeftOut, match="with a single visit"):
         body = calls.dataset_body("off_policy_evaluation", public, visits(3), **given)
-    assert body["public"] == {"features": 2, **VISITS}
+    described = {"columns": {}, "reader": {"last_row": "next_state", "version": 1}}
+    assert body["public"] == {"features": 2, **VISITS, **described}
 
 
 def walk(generator: np.random.Generator, *, cut: bool) -> dict[str, Any]:

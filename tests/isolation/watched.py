@@ -74,7 +74,7 @@ def careless(task: Task) -> None:
         case "opens unseen":  # as a library does, past Python's hooks
             sandbox._libc.open(b"/etc/hostname", 0)
         case "imports":
-            import colorsys  # noqa: F401
+            import sched  # noqa: F401
 
 
 if __name__ == "__main__":

@@ -20,10 +20,10 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from discreet import private_files
 from discreet.storage import sealing, secrets
 from discreet.storage.keys import aws_kms, token_session
+from discreet.storage.keys.opening import Keys
 from discreet.storage.keys.provider import (
     FileKeys,
     KeyProvider,
-    Keys,
     KeysUnavailable,
     Purpose,
     SecretsError,

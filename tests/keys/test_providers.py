@@ -15,7 +15,8 @@ from cryptography.exceptions import InvalidSignature
 
 from discreet.settings import Settings
 from discreet.storage import sealing, secrets, tamper_seals
-from discreet.storage.keys.provider import Keys, SecretsError
+from discreet.storage.keys.opening import Keys
+from discreet.storage.keys.provider import SecretsError
 from discreet.storage.secrets import SecretsFile
 from tests.keys.places import PIN, new_key
 from tests.storage.test_sealing import JOB

@@ -22,6 +22,7 @@ from discreet.storage import (
     ledger,
     log,
     objects,
+    reads,
     results,
     sources,
     tenants,
@@ -111,6 +112,19 @@ async def fill(database: Database) -> None:
                 "created_by": "p",
             }
             await objects.add(connection, tenant_id=name, id="net_one", **content)
+            await reads.add(
+                connection,
+                [b"chunk"],
+                id=f"read_{name}",
+                tenant_id=name,
+                principal="p",
+                format="csv",
+                plain_bytes=1,
+                sealed_bytes=1,
+                content_key_id="k",
+                wrapped_key=b"wrapped",
+                expires_at=LATER,
+            )
         assert (await submit(database, name, f"dst_{name}", f"acc_{name}")).outcome == "accepted"
         async with database.transaction(name) as connection:
             await connection.execute(text(ASKED.format(name=name)))

@@ -11,7 +11,7 @@ import pytest
 
 from discreet import private_files
 from discreet.storage import secrets
-from discreet.storage.keys.provider import Keys
+from discreet.storage.keys.opening import Keys
 from discreet.storage.secrets import SecretsFile
 
 

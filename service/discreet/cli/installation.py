@@ -335,7 +335,7 @@ def create_secrets(
     """Create the secrets of an installation, one file for all its processes. Keep a copy in a safe
     place."""
     from discreet.storage import secrets  # noqa: PLC0415
-    from discreet.storage.keys.provider import Keys  # noqa: PLC0415
+    from discreet.storage.keys.opening import Keys  # noqa: PLC0415
 
     secrets.create(file, Keys.of(settings_of(None)))
     tell({"written": str(file)}, as_json, lambda: print(f"written to {file}"))

@@ -15,7 +15,7 @@ from discreet.errors import StateHeld
 
 if TYPE_CHECKING:
     from discreet.settings import Settings
-    from discreet.storage.keys.provider import Keys
+    from discreet.storage.keys.opening import Keys
 
 KindArgument = Annotated[
     Literal["content", "jobs", "pepper", "signing"], typer.Argument(help="Which keys")
@@ -143,7 +143,7 @@ def wrap_secrets(state: StateOption = None, as_json: JsonFlag = False) -> None:
 
 
 def _keys(settings: Settings) -> Keys:
-    from discreet.storage.keys.provider import Keys  # noqa: PLC0415
+    from discreet.storage.keys.opening import Keys  # noqa: PLC0415
 
     return Keys.of(settings)
 

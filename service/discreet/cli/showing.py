@@ -16,7 +16,6 @@ from rich.table import Column, Table
 
 from discreet.cli.showing_answers import as_said
 from discreet.cli.texts import printable
-from discreet.ledger.entries import ENTRIES
 
 console = Console(stderr=True)
 
@@ -290,6 +289,8 @@ def show_budgets(budgets: Sequence[Mapping[str, Any]]) -> None:
 
 
 def show_entries(entries: list[dict[str, Any]]) -> None:
+    from discreet.ledger.entries import ENTRIES  # noqa: PLC0415 - it loads all mechanisms
+
     table = _narrow("seq", "at", "what", "epsilon", _whole("job"))
     for entry in entries:
         price = int(entry["price"].get("epsilon", 0))

@@ -86,7 +86,8 @@ def running(
 def ensure_secrets(settings: Settings) -> None:
     """Create the secrets file where there is none, and refuse one that is broken."""
     from discreet.storage import secrets  # noqa: PLC0415  cryptography is not needed by most of this module's users
-    from discreet.storage.keys.provider import Keys, KeysUnavailable  # noqa: PLC0415
+    from discreet.storage.keys.opening import Keys  # noqa: PLC0415
+    from discreet.storage.keys.provider import KeysUnavailable  # noqa: PLC0415
 
     keys = Keys.of(settings)
     if not settings.secrets_path.exists():

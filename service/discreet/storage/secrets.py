@@ -40,10 +40,9 @@ from discreet.errors import DiscreetError
 from discreet.ledger.entries import Signer
 from discreet.private_files import write_private
 from discreet.storage.database import Impatience, Silent
+from discreet.storage.keys.opening import IN_FILE, Keys
 from discreet.storage.keys.provider import (
-    IN_FILE,
     KEY_BYTES,
-    Keys,
     KeysUnavailable,
     MasterKey,
     Purpose,

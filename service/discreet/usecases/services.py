@@ -12,7 +12,8 @@ from discreet.isolation.children import Zygote
 from discreet.isolation.tasks import READING
 from discreet.settings import Settings
 from discreet.storage.database import Database
-from discreet.storage.keys.provider import Keys, KeysUnavailable
+from discreet.storage.keys.opening import Keys
+from discreet.storage.keys.provider import KeysUnavailable
 from discreet.storage.objects import Objects
 from discreet.storage.secrets import Secrets, SecretsFile
 from discreet.usecases.content_sizes import ContentSizes
