@@ -188,7 +188,7 @@ CREATE INDEX reads_age ON reads (expires_at);
 ALTER TABLE reads ENABLE ROW LEVEL SECURITY;
 ALTER TABLE reads FORCE ROW LEVEL SECURITY;
 CREATE POLICY own_tenant ON reads USING (current_setting('discreet.tenant', true) IN (tenant_id, '*'));
-GRANT SELECT, INSERT, DELETE ON reads TO discreet_app;
+GRANT SELECT, INSERT, DELETE, MAINTAIN, UPDATE (content_key_id, wrapped_key) ON reads TO discreet_app;
 
 -- A sealed piece of such a file.
 CREATE TABLE read_chunks (

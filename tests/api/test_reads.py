@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 from discreet.cli import app
 from discreet.installation.postgres import EmbeddedPostgres
 from discreet.storage.database import connection_string
+from discreet.usecases.reads import MOST_FILES
 from discreet_client.errors import LeftOut
 from tests.conftest import Installation, eventually, fresh_database, settings_for
 
@@ -114,6 +115,14 @@ def test_a_draft_is_looked_at_again_and_registered(service: Installation) -> Non
         assert http.get(f"/v1/reads/{look['id']}").status_code == 404
         same = send(http, "/v1/datasets", metadata("Fahrten"), CSV)
         assert (same.status_code, same.json()["id"]) == (200, made.json()["id"])
+
+
+def test_the_newest_files_stay(service: Installation) -> None:
+    with service.http(service.owner_of("reads-many")) as http:
+        asked = {"kind": "routing", "public": {}}
+        ids = [send(http, "/v1/reads", asked, CSV).json()["id"] for _ in range(MOST_FILES + 1)]
+        found = [http.get(f"/v1/reads/{one}").status_code for one in ids]
+        assert found == [404] + [200] * MOST_FILES
 
 
 def test_a_draft_is_its_owners_alone(service: Installation) -> None:

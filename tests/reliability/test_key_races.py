@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,7 +18,7 @@ from discreet.errors import Conflict, Unavailable
 from discreet.installation.local import _DATASET
 from discreet.settings import Settings
 from discreet.storage import datasets as rows
-from discreet.storage import jobs, sealing, secrets
+from discreet.storage import jobs, reads, sealing, secrets
 from discreet.storage import sessions as session_rows
 from discreet.storage import webhooks as webhook_rows
 from discreet.storage.database import SYSTEM, libpq_url
@@ -48,6 +49,37 @@ def test_a_key_stays_while_somebody_writes(settings: Settings) -> None:
             )
         await rotation.retire(services, path, "content", old)
         assert list(secrets.load(path).content_keys) == [services.secrets.content_key_id]
+
+    attack(settings, go)
+
+
+def test_a_file_that_is_looked_at_moves_to_the_new_key(settings: Settings) -> None:
+    async def go(services: Services, owner: Principal, dataset: str, job: str) -> None:
+        path, old, data_key = settings.secrets_path, services.secrets.content_key_id, bytes(32)
+        async with services.database.transaction(owner.tenant_id) as connection:
+            await reads.add(
+                connection,
+                [b"sealed"],
+                id="read_1",
+                tenant_id=owner.tenant_id,
+                principal=owner.name,
+                format="csv",
+                plain_bytes=1,
+                sealed_bytes=6,
+                content_key_id=old,
+                wrapped_key=sealing.wrap(services.secrets, "read_1", data_key),
+                expires_at=datetime.now(UTC) + timedelta(hours=1),
+            )
+        secrets.rotate(path, "content")
+        with pytest.raises(Conflict, match="2 rows cannot be read"):  # the dataset's and this
+            await rotation.retire(services, path, "content", old)
+        await rotation.rewrap(services)
+        await rotation.retire(services, path, "content", old)
+        async with services.database.transaction(owner.tenant_id) as connection:
+            row = await reads.find(connection, owner.tenant_id, owner.name, "read_1")
+        assert row is not None
+        key, wrapped = row["content_key_id"], bytes(row["wrapped_key"])
+        assert sealing.unwrap(services.secrets, key, "read_1", wrapped) == data_key
 
     attack(settings, go)
 

@@ -56,6 +56,16 @@ async def remove(connection: AsyncConnection, tenant_id: str, read_id: str) -> R
     return one_of(await connection.execute(statement))
 
 
+async def remove_oldest(
+    connection: AsyncConnection, tenant_id: str, principal: str, keep: int
+) -> list[Row]:
+    """Erase all files of a principal but the newest; their rows as they were."""
+    own = select(Read.id).where(Read.tenant_id == tenant_id, Read.principal == principal)
+    old = own.order_by(Read.created_at.desc(), Read.id).offset(keep)
+    found = await connection.execute(delete(Read).where(Read.id.in_(old)).returning(Read))
+    return [dict(row) for row in found.mappings()]
+
+
 async def remove_expired(connection: AsyncConnection, most: int = 100) -> list[Row]:
     """Erase files whose day is over; their rows as they were."""
     over = select(Read.id).where(Read.expires_at <= func.now()).limit(most)

@@ -15,6 +15,7 @@ from discreet.storage.tables import (
     Dataset,
     Job,
     Key,
+    Read,
     Webhook,
 )
 
@@ -40,6 +41,23 @@ async def rewrapped_dataset(
 ) -> None:
     """Note the new wrapped key of a dataset."""
     statement = update(Dataset).where(Dataset.id == dataset_id)
+    await connection.execute(statement.values(content_key_id=key_id, wrapped_key=wrapped))
+
+
+async def reads_by_others(connection: AsyncConnection, key_id: str, most: int = 100) -> list[Row]:
+    statement = (
+        select(Read.id, Read.content_key_id, Read.wrapped_key)
+        .where(Read.content_key_id != key_id)
+        .limit(most)
+        .with_for_update()
+    )
+    return [dict(row) for row in (await connection.execute(statement)).mappings()]
+
+
+async def rewrapped_read(
+    connection: AsyncConnection, read_id: str, key_id: str, wrapped: bytes
+) -> None:
+    statement = update(Read).where(Read.id == read_id)
     await connection.execute(statement.values(content_key_id=key_id, wrapped_key=wrapped))
 
 
@@ -118,7 +136,7 @@ async def needing(connection: AsyncConnection, key_id: str) -> int:
     long."""
     await connection.execute(text(f"SET LOCAL lock_timeout = '{HOLD_SECONDS}s'"))
     names = ", ".join(
-        table.__tablename__ for table in (Dataset, FederatedSession, Release, Webhook)
+        table.__tablename__ for table in (Dataset, FederatedSession, Read, Release, Webhook)
     )
     await connection.execute(text(f"LOCK TABLE {names} IN SHARE MODE"))
     count = 0
@@ -126,6 +144,7 @@ async def needing(connection: AsyncConnection, key_id: str) -> int:
         (Dataset, Dataset.deleted_at.is_(None)),
         (Release, None),
         (FederatedSession, FederatedSession.sealed.is_not(None)),
+        (Read, None),
         (Webhook, None),
     ):
         statement = select(func.count()).select_from(table).where(table.content_key_id == key_id)

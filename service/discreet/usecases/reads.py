@@ -25,12 +25,14 @@ from discreet.storage.tenants import Principal
 from discreet.usecases.access import require
 from discreet.usecases.descriptions import zone_names
 from discreet.usecases.requests import ReadRequest
-from discreet.usecases.rotation import still_known
+from discreet.usecases.rotation import sealing_step, still_known
 from discreet.usecases.services import Services
 from discreet.usecases.uploads import Upload
 
 HOURS = 24
 """That a file stays."""
+MOST_FILES = 10
+"""Of one principal at a time: when another comes, the oldest is erased."""
 Row = dict[str, Any]
 
 
@@ -158,6 +160,7 @@ async def _preview(
     return await services.reader.preview(upload, job, services.settings.job_memory_bytes)
 
 
+@sealing_step
 async def _keep(
     services: Services, principal: Principal, asked: ReadRequest, upload: Upload
 ) -> Row:
@@ -185,6 +188,9 @@ async def _keep(
         )
         still_known(services, secrets)
         await audit_log.note(connection, principal, "read.look", read_id, kind=asked.kind)
+        old = await reads.remove_oldest(connection, principal.tenant_id, principal.name, MOST_FILES)
+    for one in old:
+        await _forget(services, one)
     return row
 
 

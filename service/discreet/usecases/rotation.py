@@ -100,7 +100,7 @@ async def rewrap(services: Services) -> int:
     its own, so that a rotation that was interrupted is gone on with.
     """
     moved = 0
-    for step in (_datasets, _releases, _sessions, _webhooks):
+    for step in (_datasets, _reads, _releases, _sessions, _webhooks):
         while number := await step(services):
             moved += number
     return moved
@@ -175,6 +175,18 @@ async def _move(connection: AsyncConnection, keys: Secrets, row: dict[str, Any])
     """One dataset under the master key in use."""
     wrapped = tamper_seals.wrap(keys, row, tamper_seals.unwrap(keys, row))
     await rotation.rewrapped_dataset(connection, row["id"], keys.content_key_id, wrapped)
+
+
+async def _reads(services: Services) -> int:
+    keys = services.secrets
+    async with services.database.transaction(SYSTEM) as connection:
+        found = await rotation.reads_by_others(connection, keys.content_key_id)
+        for row in found:
+            name, old = row["id"], row["content_key_id"]
+            data_key = sealing.unwrap(keys, old, name, bytes(row["wrapped_key"]))
+            wrapped = sealing.wrap(keys, name, data_key)
+            await rotation.rewrapped_read(connection, name, keys.content_key_id, wrapped)
+    return len(found)
 
 
 async def _releases(services: Services) -> int:
