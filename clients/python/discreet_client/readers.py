@@ -389,4 +389,6 @@ def _read(
     content = {
         name: found.names(name) if name in OWNERS else found.plain(name) for name in found.columns
     }
+    if kind in READERS and "terminal" in content:
+        content["terminal"] = found.truths("terminal")
     return Reading(dict(told), content, [], table.places)
