@@ -3,6 +3,7 @@ shows what was understood. Registered is what the reader at home makes of the sa
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from playwright.sync_api import expect
 
 from discreet.dashboard import reading_forms
 from discreet.errors import InvalidInput
+from discreet.problems import KINDS
 from discreet_client import readers
 from tests.conftest import Installation
 from tests.dashboard.browsing import Browser, Page
@@ -172,3 +174,22 @@ def test_a_line_that_is_no_figure_is_named() -> None:
     assert [one.pointer for one in refused.value.issues] == [
         f"/public/reader/{name}" for name in ("behaviour", "rewards", "missing")
     ]
+
+
+def test_steps_of_trajectories_are_proposed_and_read_as_they_are() -> None:
+    """The example of the kind is no table of visits, and its JSON of many rows is read at once."""
+    example = KINDS["off_policy_evaluation"].example()["problem"]["dataset"]
+    content = json.dumps(example["content"]).encode()
+
+    def opened() -> io.BytesIO:
+        return io.BytesIO(content)
+
+    kind, public = "off_policy_evaluation", example["public"]
+    found = readers.preview(kind, opened, public, form="json")
+    rows = example["content"]["transitions"]
+    assert (found["issues"], found["count"]) == ([], len(rows))
+    columns = found["proposal"]["columns"]
+    assert columns == {name: name for name in rows[0]}
+    reading = readers.read(kind, opened, public, columns, form="json")
+    assert reading.columns["terminal"].dtype == bool
+    assert reading.columns["next_state"].tolist() == [row["next_state"] for row in rows]
