@@ -90,6 +90,8 @@ _CELL = re.compile(
 )
 """A cell or a row with its attributes, or a value that is an error. What it tries ends at the next
 `<`, so it takes linear time."""
+_MANY = re.compile(rb"<(?:\w+:)?sst(?=\s)[^<]*?\d{8}")
+"""A table of ten million texts or more: its reader takes room for as many as it says."""
 _PLACED = re.compile(rb"\sr\s*=")
 _AT = re.compile(rb"""\sr\s*=\s*["']([A-Za-z]*)(\d+)["']""")
 _NO_SHEETS = (".bin", ".bmp", ".emf", ".gif", ".jpeg", ".jpg", ".png", ".tiff", ".wmf")
@@ -232,7 +234,9 @@ def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """The object of these members, none of which stands twice: which of them is meant?"""
     found = dict(pairs)
     if len(found) < len(pairs):
-        twice = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
+        twice = next(
+            name for name, count in Counter(name for name, _ in pairs).items() if count > 1
+        )
         raise ValueError(f"{twice[:40]!r} stands twice in one object")
     return found
 
@@ -349,6 +353,7 @@ def _scanned(content: bytes, name: str) -> dict[str, int]:
                                 "its sheet as CSV"
                             )
                         cells.take(piece, name)
+                    cells.take(b"<", name)  # its end, behind which nothing is kept back
                     found[member.filename] = max(cells.area, found.get(member.filename, 0))
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, OSError, EOFError):
         raise TableError(UNREADABLE.format(name)) from None
@@ -393,6 +398,8 @@ class _Cells:
                 raise TableError(UNREADABLE.format(name))
             cut = len(text)
         self._rest, whole, begun = text[cut:], text[:cut], 0
+        if _MANY.search(whole):
+            raise TableError(UNREADABLE.format(name))
         for tag, said, value in _CELL.findall(whole):
             if value:
                 if self._is_wrong and value != b"#N/A":
@@ -472,14 +479,15 @@ def _trips(
     if any(len(part) != len(parts[0]) for part in parts):
         raise TableError(f"the matrices of {called} are of different sizes")
     ids = _looked_up(file, called, rules.pop("lookup", None), len(parts[0]))
-    number, origin, destination = np.nonzero(np.array(parts))
+    filled = [np.nonzero(part) for part in parts]
     columns = {
-        "origin": ids[origin],
-        "destination": ids[destination],
-        "count": np.array(parts)[number, origin, destination],
+        "origin": ids[np.concatenate([origin for origin, _ in filled])],
+        "destination": ids[np.concatenate([destination for _, destination in filled])],
+        "count": np.concatenate([part[at] for part, at in zip(parts, filled, strict=True)]),
     }
     if classes:
-        columns["user_class"] = np.array(chosen, dtype=object)[number]
+        sizes = [origin.size for origin, _ in filled]
+        columns["user_class"] = np.repeat(np.array(chosen, dtype=object), sizes)
     return from_columns(columns), rules
 
 

@@ -129,12 +129,11 @@ def preview(job: Mapping[str, Any], opened: Callable[[], BinaryIO], size: int) -
     from discreet_client.tables import TableError  # noqa: PLC0415
 
     form, public = job["format"], dict(job["public"] or {})
-    columns = dict(public.pop("columns", None) or {})
     if job.get("zones") is not None:
         public["reader"] = {**(public.get("reader") or {}), "zones": job["zones"]}
     try:
         check_size(form, size, job["memory_bytes"])
-        found: dict[str, Any] = readers.preview(job["kind"], opened, public, columns, form=form)
+        found: dict[str, Any] = readers.preview(job["kind"], opened, public, form=form)
     except (TableError, MissingExtra, PayloadTooLarge) as error:
         issues = getattr(error, "issues", None)
         told = [one.as_dict() for one in issues] if issues else [{"cause": str(error), "count": 1}]
