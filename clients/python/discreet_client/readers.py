@@ -46,6 +46,9 @@ LONGEST_SHOWN = 80
 OF_FILES = ("dates", "decimal", "encoding", "sheet", "thousands", "units_row")
 """Rules of how a table is written, whatever its kind."""
 
+RULES = frozenset((*OF_FILES, *trips.RULES, *patients.RULES, *readings.RULES))
+"""Names of all rules."""
+
 Checks = Callable[
     [Table, Mapping[str, Any], Mapping[str, Any], Mapping[str, str]], Iterable[Callable[[], Any]]
 ]

@@ -177,16 +177,23 @@ async def sealed_content(
                     "content be stored"
                 )
                 raise InvalidInput(says, pointer="/public/reader")
-            async with tried(services, principal, source, request.kind):
+            zones = await zone_names(services, principal.tenant_id, request.public)
+            columns = getattr(request.public, "columns", None)
+            async with tried(services, principal, source, request.kind, columns):
                 upload = await fetch(services, principal, source.text)
                 try:
-                    read = await _read(services, principal, request, upload, dataset_id, data_key)
+                    read = await _read(
+                        services, principal, request, upload, dataset_id, data_key, zones
+                    )
                 finally:
                     upload.close()
             if source.stays:
                 stay = Stay(source.text, principal.name, request.block, request.most_bytes)
         else:
-            read = await _read(services, principal, request, source, dataset_id, data_key)
+            zones = None
+            if not request.already_read:
+                zones = await zone_names(services, principal.tenant_id, request.public)
+            read = await _read(services, principal, request, source, dataset_id, data_key, zones)
             source.close()  # its room on the disk is not needed any more
         with read.file as file:
             sealed = SealedContent(
@@ -242,6 +249,7 @@ async def _read(
     upload: Upload,
     dataset_id: str,
     data_key: bytes,
+    zones: Sequence[str] | None,
 ) -> Read:
     settings = services.settings
     described = upload.format in OWN_FORMS or (
@@ -260,9 +268,7 @@ async def _read(
         most_bytes=request.most_bytes,
         accept_doubts=request.accept_doubts,
         described=described,
-        zones=await zone_names(services, principal.tenant_id, request.public)
-        if described
-        else None,
+        zones=zones,
     )
     return await services.reader.read(
         upload,
