@@ -24,7 +24,6 @@ from typer.testing import CliRunner
 from discreet.cli import app
 from discreet.errors import PayloadTooLarge
 from discreet.installation.postgres import EmbeddedPostgres
-from discreet.isolation.described import _workbook
 from discreet.settings import Settings
 from discreet.usecases.places import local, rules
 from discreet.usecases.places.local import ContentChanged
@@ -40,6 +39,7 @@ from discreet.usecases.places.rules import (
 from discreet.usecases.uploads import FileClosed, Upload
 from discreet_client.contents import rows_of
 from tests import bodies
+from tests.clients.test_containers import workbook
 from tests.conftest import Installation, settings_for
 from tests.dashboard.browsing import Browser
 from tests.databases import SECRET, Front, Meters, meters_of
@@ -854,12 +854,12 @@ def test_a_table_is_the_same_dataset_wherever_it_lies(site: Site) -> None:
         site.file(f"teil-{number}.parquet", parquet(table.slice(2 * number, 2)))
     timed = timed_of(OWN, time="Zeit")
     rows = [list(row.values()) for row in table.to_pylist()]
-    workbook = _workbook([table.column_names, *rows])
+    book = workbook([table.column_names, *rows])
     for address, public in (
         (site.file("fahrten.csv", text), OWN),
         (site.file("fahrten.parquet", parquet(table)), timed),
         (f"file://{site.folder}/teil-*.parquet", timed),
-        (site.file("fahrten.xlsx", workbook), timed),
+        (site.file("fahrten.xlsx", book), timed),
         (site.query(SELECT), timed),
     ):
         made = site.post(address, public=public)

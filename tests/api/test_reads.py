@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import h5py
 import httpx
 import psycopg
 import pyarrow as pa
@@ -26,6 +27,7 @@ from discreet.storage.database import connection_string
 from discreet.usecases.reads import MOST_FILES
 from discreet_client.errors import LeftOut
 from tests import bodies
+from tests.clients.test_containers import workbook
 from tests.conftest import Installation, eventually, fresh_database, settings_for
 from tests.reliability.chains import superuser_url
 
@@ -174,6 +176,7 @@ def test_one_table_in_all_formats_is_one_dataset(service: Installation) -> None:
             ("a.parquet", parquet(table)),
             ("a.json", rows),
             ("b.csv", sink.getvalue().replace(b",", b";").replace(b".", b",")),
+            ("a.xlsx", workbook([table.column_names, *map(dict.values, table.to_pylist())])),
         ):
             made = send(http, "/v1/datasets", metadata("one", public=public), content, name)
             assert made.status_code in (200, 201), made.text
@@ -183,6 +186,40 @@ def test_one_table_in_all_formats_is_one_dataset(service: Installation) -> None:
         assert whole.status_code == 200, whole.text
         ids.add(whole.json()["id"])
         assert len(ids) == 1
+
+
+def test_a_matrix_or_a_sheet_is_the_table_that_it_writes(service: Installation) -> None:
+    """Of zones that its lookup names; with a description, and without one for the columns of the
+    kind."""
+    public = {"unit": "request", "zones": 3, "periods": 1, "period_minutes": 60, "trip_scale": 10}
+    plain = [[0, 1, 2, 1.5], [0, 2, 3, 7], [0, 3, 1, 2]]
+    names = ["period", "origin", "destination", "count"]
+    text = "\n".join([",".join(names), *(",".join(map(str, row)) for row in plain)])
+    sink = io.BytesIO()
+    with h5py.File(sink, "w") as file:
+        file["data/all"] = [[0, 2, 0], [0, 0, 1.5], [7, 0, 0]]
+        file["data/others"] = [[0, 9, 0], [0, 0, 0], [0, 0, 0]]
+        file["lookup/taz"] = [3, 1, 2]
+    ids = set()
+    with service.http(service.owner_of("reads-matrix")) as http:
+        for name, content, reader in (
+            ("a.csv", text.encode(), None),
+            ("a.xlsx", workbook([names, *plain]), None),
+            ("a.xlsx", workbook([names, *plain], More=[("x",)]), {"sheet": "Sheet"}),
+            ("a.omx", sink.getvalue(), {"matrix": "all"}),
+            ("a.omx", sink.getvalue(), {"matrix": "all", "lookup": "taz", "zones": [1, 2, 3]}),
+        ):
+            said = public if reader is None else {**public, "reader": reader}
+            made = send(http, "/v1/datasets", metadata("one", public=said), content, name)
+            assert made.status_code in (200, 201), made.text
+            ids.add(made.json()["id"])
+        assert len(ids) == 1
+        # In their order zones are others, and so is the dataset.
+        order = {**public, "reader": {"matrix": "all", "lookup": "none"}}
+        made = send(http, "/v1/datasets", metadata("order", public=order), sink.getvalue(), "a.omx")
+        assert made.status_code == 201, made.text
+        wrong = send(http, "/v1/datasets", metadata("x", public=public), sink.getvalue(), "a.omx")
+        assert wrong.json()["errors"][0]["way_out"] == "reader.matrix"
 
 
 @pytest.mark.parametrize("name", ["reader", "columns"])

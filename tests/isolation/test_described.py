@@ -17,6 +17,7 @@ from discreet.isolation.blocks import any_record
 from discreet.problems import DATASETS
 from discreet.problems.contents import Content
 from discreet.problems.descriptions import completed, without_names
+from tests.clients.test_containers import workbook
 
 TRIPS: dict[str, Any] = {"unit": "request", "zones": 3, "periods": 2, "period_minutes": 60}
 CLOCK = {"time_zone": "Europe/Berlin", "start": "2026-11-02T07:00", "zones": ["A", "B", "C"]}
@@ -211,7 +212,7 @@ def sheets_of(rows: dict[str, list[str]]) -> bytes:
     cells: list[list[Any]] = [line.split(";") for line in chain(*rows.values())]
     for row in cells:
         row[3] = float(row[3].replace(".", "").replace(",", "."))
-    return described._workbook([TRIP_NAMES, ["", "", "", "Fzg"], *cells])
+    return workbook([TRIP_NAMES, ["", "", "", "Fzg"], *cells])
 
 
 def parquet_of(rows: dict[str, list[str]]) -> bytes:
@@ -245,7 +246,7 @@ WAYS: list[tuple[str, str, dict[str, Any], dict[str, Any], str, dict[str, list[s
             ("weeks", "csv", {"every": "week"}, trips_of),
             ("parquet", "parquet", {}, parquet_of),
             ("json", "json", {}, json_of),
-            ("sheet", "xlsx", {"units_row": True, "sheet": "a"}, sheets_of),
+            ("sheet", "xlsx", {"units_row": True, "sheet": "Sheet"}, sheets_of),
         )
     ),
     (
