@@ -1038,3 +1038,32 @@ def test_the_command_line_describes_what_lies_elsewhere(site: Site, tmp_path: Pa
     with site.running.client() as client:
         again = client.register("routing", OWN, address, cap=4)
     assert again["id"] == json.loads(done.stdout)["id"]
+
+
+def test_features_are_told_by_their_names(site: Site) -> None:
+    """Those that the description names; a meter that has a column is nobody's business."""
+    visits = {
+        "unit": "trajectory",
+        "horizon": 3,
+        "reward_bound": 1,
+        "ranges": [{"name": "age", "low": 20, "high": 100}],
+        "reader": {},
+        "columns": {"patient": "pid", "time": "day", "reward": "score"},
+    }
+    text = f"pid;day;age;score\n1;1;{SECRET};1\n"
+    answer = site.post(site.file("visits.csv", text), kind="off_policy_evaluation", public=visits)
+    (error,) = answer.json()["errors"]
+    assert (error["column"], error["cause"]) == ("age", "a number is needed")
+    loads = {
+        "unit": "participant",
+        "states": 2,
+        "edges": [0, 1, 20],
+        "steps": 1,
+        "meters": {"start": "2026-10-01T00:00", "interval_seconds": 1800},
+        "reader": {"time_zone": "Europe/Berlin", "participants": "columns"},
+    }
+    for line in (f"2026-10-01 00:00;{SECRET}", "2026-10-01 00:00;-1", f"{SECRET};1"):
+        address = site.file("loads.csv", f"time;Meter of {SECRET}\n{line}\n")
+        refused = site.post(address, kind="dr_ensemble", public=loads)
+        assert refused.status_code == 422
+        assert SECRET not in refused.text

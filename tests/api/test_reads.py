@@ -407,8 +407,8 @@ def forms_of(name: str) -> list[str]:
 def test_names_leave_no_trace(
     service: Installation, postgres: EmbeddedPostgres, request: pytest.FixtureRequest
 ) -> None:
-    """Whatever happens with a file: names in `reader.zones` and `reader.except` are in no row of
-    any table, in no line of a log, and in nothing that an analyst or an auditor is answered."""
+    """Whatever happens with a file: names in `reader.zones`, `participants` and `except` are in
+    no row of any table, in no line of a log, and in nothing that others are answered."""
     capture = request.config.pluginmanager.getplugin("capturemanager")
     assert capture is not None
     capture.read_global_capture()
@@ -424,8 +424,8 @@ def test_names_leave_no_trace(
         "meters": {"start": "2026-10-01T00:00", "interval_seconds": 1800},
         "reader": {"time_zone": "Europe/Berlin", "participants": "columns", "except": [NAMED[3]]},
     }
-    wide = [f"time,{NAMED[4]} 1,{NAMED[4]} 2,{NAMED[3]}"]
-    wide += [f"2026-10-01 {at},0.5,{n + 1.5},3" for n, at in enumerate(("00:00", "00:30", "01:00"))]
+    wide = [",".join(("time", *(f"{NAMED[4]} {n}" for n in range(3)), NAMED[3]))]
+    wide += [f"2026-10-01 {at},0.5,1.5,{n},3" for n, at in enumerate(("00:00", "00:30", "01:00"))]
     loads = metadata("Lasten", kind="dr_ensemble", public=meters)
     owner = service.owner_of("reads-traces")
     with service.http(owner) as http:
@@ -436,7 +436,15 @@ def test_names_leave_no_trace(
         for kind, public in (("routing", zones), ("dr_ensemble", meters)):
             refused = send(http, "/v1/datasets", metadata("x", kind=kind, public=public), bad)
             assert refused.status_code == 422
-        assert send(http, "/v1/datasets", loads, "\n".join(wide).encode()).status_code == 201
+        for named in ({}, {"participants": [f"{NAMED[4]} {n}" for n in (1, 2)]}):
+            public = {**meters, "reader": {**meters["reader"], **named}}
+            if named:
+                del public["reader"]["except"]
+            added = send(
+                http, "/v1/datasets", {**loads, "public": public}, "\n".join(wide).encode()
+            )
+            assert added.status_code == 201, added.text
+            assert NAMED[4] not in added.text
         made = send(http, "/v1/datasets", metadata("Fahrten", public=zones), trips).json()
         path = f"/v1/datasets/{made['id']}"
         changed = {"public": {"period_minutes": 30, "periods": 1, "reader": zones["reader"]}}

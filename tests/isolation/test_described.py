@@ -313,7 +313,9 @@ def test_names_are_in_no_answer() -> None:
     public = completed("routing", {**TRIPS, "reader": {**CLOCK, **LEAVES, "except": ["Summe"]}})
     assert "zones" not in without_names(public)["reader"]
     assert "except" not in without_names(public)["reader"]
-    kept = {"reader": {"zones": {"network": "net_1"}}}
+    wide = {"reader": {"participants": ["Anna's meter"], "units": "kWh"}}
+    assert without_names(wide) == {"reader": {"units": "kWh"}}
+    kept = {"reader": {"zones": {"network": "net_1"}, "participants": "columns"}}
     assert without_names(kept) == kept
     assert any_record(
         read("routing", completed("routing", {**TRIPS, "reader": CLOCK}), HEAD + ROWS[0])

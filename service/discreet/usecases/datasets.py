@@ -34,7 +34,7 @@ from discreet.usecases.access import require
 from discreet.usecases.budgets import cap_amounts, filter_limits
 from discreet.usecases.content_sizes import ContentSizes
 from discreet.usecases.dataset_accounts import check_account, of_known
-from discreet.usecases.descriptions import zone_names
+from discreet.usecases.descriptions import called, zone_names
 from discreet.usecases.known_contents import require_same_use
 from discreet.usecases.places.reading import tried
 from discreet.usecases.places.rules import Located
@@ -172,13 +172,13 @@ async def sealed_content(
                 raise InvalidInput(says, pointer="/already_read")
             if source.stays and holds_names(request.public.model_dump(mode="json")):
                 says = (
-                    "names of zones and `except` are not stored, and a content that stays is read "
+                    "names of zones and columns are not stored, and a content that stays is read "
                     'again: name a stored network, {"zones": {"network": "net_…"}}, or let the '
                     "content be stored"
                 )
                 raise InvalidInput(says, pointer="/public/reader")
             zones = await zone_names(services, principal.tenant_id, request.public)
-            columns = getattr(request.public, "columns", None)
+            columns = called(request.public)
             async with tried(services, principal, source, request.kind, columns):
                 upload = await fetch(services, principal, source.text)
                 try:
