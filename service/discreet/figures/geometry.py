@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
-
 from discreet.solvers.traffic.traffic_assignment import Network
 
 Floats = NDArray[np.float64]
