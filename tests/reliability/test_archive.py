@@ -29,10 +29,12 @@ import httpx
 import psycopg
 import pytest
 
+from discreet import cli
 from discreet.installation import postgres
 from discreet.installation.binaries import Binaries, User
 from discreet.installation.database_roles import APP, DATABASE, OWNER, SUPERUSER
 from discreet.installation.temporary_folder import PORT
+from discreet.ledger.verification import verify
 from discreet.storage.log_memory import LogMemory
 from discreet.storage.migrations import migrate
 from tests import bodies
@@ -62,7 +64,7 @@ class Archive:
         """Write archive.env; `changed` says what is not as usual."""
         values = {
             "PATH": f"{Path(sys.executable).parent}:{Binaries.find().folder}/bin:/usr/bin:/bin",
-            "ARCHIVE_URL": "s3://backups/discreet",
+            "ARCHIVE_URL": f"s3://{self.bucket.name}/discreet",
             "ARCHIVE_ENDPOINT": self.endpoint,
             "AWS_ACCESS_KEY_ID": "key",
             "AWS_SECRET_ACCESS_KEY": PASSWORD,
@@ -113,7 +115,7 @@ def archive(tmp_path: Path) -> Iterator[Archive]:
         aws_access_key_id="key",
         aws_secret_access_key=PASSWORD,
     )
-    found = Archive(tmp_path, endpoint, storage.create_bucket(Bucket="backups"))
+    found = Archive(tmp_path, endpoint, storage.create_bucket(Bucket=f"backups-{uuid.uuid4()}"))
     try:
         shutil.copy(FILES / "archive.sh", tmp_path)
         found.set()
@@ -203,13 +205,6 @@ def running_on(server: Server, state: Path) -> Iterator[Installation]:
         running.stop()
 
 
-def discreet(running: Installation, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "discreet", *arguments]
-    return subprocess.run(
-        command, env=running.environment(), capture_output=True, text=True, check=False
-    )
-
-
 def remembered(running: Installation) -> bool:
     """Whether this machine has seen a checkpoint of all entries."""
     with running.client() as client:
@@ -259,7 +254,10 @@ def keys_of(secrets: Any) -> Iterator[bytes]:
 
 @pytest.mark.long
 def test_a_destroyed_server_comes_back_as_it_was_at_a_moment(
-    archive: Archive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    archive: Archive,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     state = tmp_path / "state"
     primary = Archived(archive, "primary")
@@ -282,12 +280,8 @@ def test_a_destroyed_server_comes_back_as_it_was_at_a_moment(
             waiting = primary.switch_log()
             eventually(lambda: archive_fails(running), "the alert's metric says so")
             archive.set()
-
-            def archived_since() -> bool:  # PostgreSQL waits a minute, or for another file
-                primary.switch_log()
-                return primary.has_archived(waiting)
-
-            eventually(archived_since, "what has waited is archived")
+            primary.switch_log()  # PostgreSQL tries again after a minute, or for another file
+            eventually(lambda: primary.has_archived(waiting), "what has waited is archived")
             eventually(lambda: not archive_fails(running), "and the metric says that")
             with running.client() as client:
                 registered = client.register(bodies.dataset(epsilon=10))
@@ -342,10 +336,12 @@ def test_a_destroyed_server_comes_back_as_it_was_at_a_moment(
                 key = {"Idempotency-Key": str(uuid.uuid4())}
                 refusal = http.post("/v1/jobs", json=bodies.job(registered["id"], 0.1), headers=key)
                 assert (refusal.status_code, refusal.json()["code"]) == (503, "ledger_rolled_back")
-            assert discreet(running, "adopt").returncode == 1
-            adopted = discreet(running, "adopt", "--forget-spending", "--json")
-            assert adopted.returncode == 0, adopted.stderr
-            assert json.loads(adopted.stdout)["ended_jobs"] == 1
+            with monkeypatch.context() as patch:
+                for name, value in running.environment().items():
+                    patch.setenv(name, value)
+                capsys.readouterr()
+                assert cli.run(["adopt", "--forget-spending", "--json"]) == 0
+                assert json.loads(capsys.readouterr().out)["ended_jobs"] == 1
             running.start_worker()
             with running.client() as client:
                 assert client.job(before)["state"] == "succeeded"
@@ -357,9 +353,8 @@ def test_a_destroyed_server_comes_back_as_it_was_at_a_moment(
                 assert client.dataset(erased)["id"] == erased  # to be deleted again
                 with running.http() as http:
                     assert http.get(f"/v1/jobs/{after}").status_code == 404
-                    (tmp_path / "ledger").write_bytes(http.get("/v1/ledger/export").content)
-                checked = discreet(running, "ledger", "verify", str(tmp_path / "ledger"))
-                assert checked.returncode == 0, checked.stdout
+                    exported = http.get("/v1/ledger/export").content.splitlines(keepends=True)
+                assert verify(exported).hash == client.ledger_head()["hash"]
                 price = ["reserve", "data_touched", "commit"]
                 assert [one["kind"] for one in client.entries(registered["account"])] == [
                     "open",
