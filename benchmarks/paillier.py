@@ -103,12 +103,14 @@ def measured(scheme: Scheme, bits: int, dimension: int) -> Round:
     decryption = 0.0
     if scheme == "paillier":
         packing, key = Packing(dimension, bits), paillier.generate(bits)
-        ciphertexts = key.public.encrypt(
-            [1] * packing.words, paillier.Obfuscators(key, 4).draw(packing.words)
-        )
+        drawn = paillier.Obfuscators(key, 4).draw(packing.words)
+        ciphertexts = paillier.encrypt(key.public_key, [1] * packing.words, drawn)
         whole = dimension // packing.slots  # the last one, only begun, costs half
         decryption = seconds(
-            lambda: (key.decrypt(ciphertexts[:whole]), key.decrypt_short(ciphertexts[whole:]))
+            lambda: (
+                paillier.decrypt(key, ciphertexts[:whole]),
+                paillier.decrypt_short(key, ciphertexts[whole:]),
+            )
         )
     return Round(answering, summing, decryption, max(sizes))
 

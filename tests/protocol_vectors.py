@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from numpy.typing import NDArray
 
-from discreet_client import integers, paillier, secure_sum
+from discreet_client import paillier, secure_sum
 from discreet_client.agent import Identity, Ledger, Link, Round
 from discreet_client.agent import ledger as ledger_module
 from discreet_client.agent.multi_agent import step_of
@@ -917,20 +917,18 @@ def encrypted() -> Json:
     """Two agents' contributions under one key, masked against each other, and their opened sum. The
     key is of 1024 bits, which no agent accepts, to be short."""
     p, q = (_prime(f"prime {name}", 512) for name in "pq")
-    key = paillier.PrivateKey(p, q)
+    key = paillier.private_key(p, q)
     parameters = secure_sum.Parameters(dimension=3, rounds=1, bound=100.0, key_bits=1024)
     mask = seed("mask")
     bases = [
         [int.from_bytes(seed(f"r {agent} {word}") * 4, "big") for word in range(1)]
         for agent in (0, 1)
     ]
-    public = key.public
+    public = key.public_key
     contributions, told = [], []
     vectors_ = [np.array([5, -7, 2**40], dtype=np.int64), np.array([-1, 9, 1], dtype=np.int64)]
     for agent, values in enumerate(vectors_):
-        powers = [
-            integers.powmod(integers.mpz(r), public.modulus, public.square) for r in bases[agent]
-        ]
+        powers = [paillier.powmod(paillier.mpz(r), public.n, public.nsquare) for r in bases[agent]]
         scheme = PaillierScheme(parameters, public, key, Fixed(powers))  # type: ignore[arg-type]
         signs = ([mask], []) if agent == 0 else ([], [mask])
         payload = scheme.contribute(values, scheme.masks(*signs))
@@ -942,7 +940,7 @@ def encrypted() -> Json:
                 "contribution": payload.hex(),
             }
         )
-    total = public.to_bytes(public.product(contributions))
+    total = paillier.to_bytes(public, paillier.product(public, contributions))
     opened = PaillierScheme(parameters, public, key, Fixed([])).open(total)  # type: ignore[arg-type]
     return {
         "p": str(key.p),
@@ -960,7 +958,7 @@ def _prime(name: str, bits: int) -> int:
     """The first prime from a seeded number on, its two top bits set."""
     drawn = b"".join(seed(f"{name} {part}") for part in range(bits // 256))
     candidate = int.from_bytes(drawn, "big") | 3 << (bits - 2) | 1
-    while not integers.is_prime(integers.mpz(candidate), paillier.PRIMALITY_REPETITIONS):
+    while not paillier.is_prime(paillier.mpz(candidate), paillier.PRIMALITY_REPETITIONS):
         candidate += 2
     return candidate
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import phe
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.hashes import SHA256
@@ -572,6 +573,17 @@ def test_frames_of_another_job_epoch_or_sender_are_refused() -> None:
         operator.collect(imitated)
     with pytest.raises(Refused, match="not due"):
         operator.collect(hellos[0][:9] + OPERATOR.to_bytes(2, "big") + hellos[0][11:])
+
+
+def test_a_dealer_brings_a_key_of_phe() -> None:
+    public, key = phe.generate_paillier_keypair(n_length=BITS)
+    vehicles = [Vehicle(index, 1) for index in range(3)]
+    given: Any = {"window": 4, "key": key, "_smallest_key_bits": BITS}
+    outcome = secure_sum.run_in_process(vehicles, OWN, parameters("paillier"), **given)
+    assert outcome.operator._public == public
+    other = phe.generate_paillier_keypair(n_length=BITS + 16)[1]
+    with pytest.raises(paillier.InvalidKey, match=f"{BITS} bits is agreed, this one has"):
+        secure_sum.run_in_process(vehicles, OWN, parameters("paillier"), **{**given, "key": other})
 
 
 # Parties that deviate -----------------------------------------------------------------------------

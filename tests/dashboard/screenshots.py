@@ -155,7 +155,9 @@ def map_columns(seen: Watched, name: str, folder: Path) -> None:
     page.locator("#public").fill(json.dumps(public))
     seen.other_people()
     page.get_by_role("button", name="Next: the content").click()
-    page.get_by_label("Parquet, CSV or JSON").set_input_files(folder / file)
+    page.get_by_label("CSV, Excel, Parquet").set_input_files(folder / file)
+    page.get_by_role("button", name="Send it, and see").click()
+    page.locator("#outcome").wait_for()
     for column, own in columns.items():
         page.get_by_label(column, exact=True).and_(page.locator("select")).select_option(own)
     if way == "trips":
@@ -163,10 +165,12 @@ def map_columns(seen: Watched, name: str, folder: Path) -> None:
         page.get_by_label("Your zones by name").fill(zones)
         page.get_by_label("Period 0 begins").fill("2026-11-02T07:00")
     elif way == "meters":
-        page.get_by_label("Offset of your clocks from UTC").fill("+01:00")
+        page.get_by_label("Time zone of times").fill("Europe/Berlin")
     else:
-        page.get_by_label("Treatments and their known").fill("treat 0.5 1\nwait 0.5 0")
-    page.get_by_text("every cell is of the right form").wait_for()
+        page.get_by_label("Known probability of each").fill("treat: 0.5\nwait: 0.5")
+        page.get_by_label("Policy to be evaluated").fill("treat: 1\nwait: 0")
+    page.keyboard.press("Tab")
+    page.locator("#outcome-status", has_text="all of them can be read").wait_for()
 
 
 def take(seen: Watched, name: str, look: str) -> None:

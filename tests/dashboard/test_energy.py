@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser
 
 from discreet_client import readers
 from tests.conftest import Installation
@@ -71,28 +71,22 @@ def test_from_energy_to_an_answer(
         hands.fill("Start", "2026-02-10T00:00:00+01:00")
         hands.fill("Interval seconds", "900")
         hands.follow("Next: the content")
-        hands.take("Parquet, CSV or JSON", lacking)
-        page.get_by_text("Say whether the values are power or energy").wait_for()
-        assert "sent as" not in page.locator("main").inner_text()
-        hands.fill("Offset of your clocks from UTC", "Europe/Berlin")
-        hands.choose("The values are", "energy")
-        page.get_by_text("Readings without a value may be left out: tick the box above.").wait_for()
-        hands.reach("Leave out readings without a value")
-        note = page.locator("#rule-lacking-note")
-        expect(note).to_contain_text("the public part refuses a file with gaps: “Change it”")
-        hands.press("Space")
-        page.get_by_text("1 of 3,840 rows is left out by your rules").wait_for()
-        hands.reach("Upload and register")
+        hands.take("CSV, Excel, Parquet", lacking)
+        hands.reach("Send it, and see")
         hands.press("Enter")
-        page.get_by_text("has no reading in the period from 2026-02-10T03:00:00+01:00").wait_for()
-        assert "Putting the columns in order" not in page.locator("main").inner_text()
-        page.get_by_label("Parquet, CSV or JSON").set_input_files(file)
-        page.get_by_text("3,840 rows, and every cell is of the right form").wait_for()
-        (first,) = page.locator("tr", has=page.get_by_role("rowheader", name="2")).all()
-        told = ["sent as 2026-02-10T00:00:00+01:00", f"sent as {KW[0]:g} kW"]
-        assert [first.locator("small").nth(place).inner_text() for place in range(2)] == told
+        page.locator("#outcome").wait_for()
+        hands.fill("Time zone of times", "Europe/Berlin")
+        hands.choose("Values are", "energy")
+        page.locator("#outcome", has_text="to set or to mend").wait_for()
+        page.get_by_text("Send another file").press("Enter")
+        page.get_by_label("CSV, Excel, Parquet").set_input_files(file)
+        page.get_by_role("button", name="Send it, and see").press("Enter")
+        page.locator("#outcome-status", has_text="3,840 rows: all of them can be read.").wait_for()
+        page.get_by_label("Time zone of times").fill("Europe/Berlin")
+        page.get_by_label("Values are").select_option("energy, in kWh")
+        page.locator("#outcome-status", has_text="3,840 rows: all of them can be read.").wait_for()
         assert not problems_of(seen, axe)
-        hands.follow("Upload and register")
+        hands.follow("Register")
         dataset = page.url.partition("?")[0].rpartition("/")[2]
         hands.follow("New job on it")
         page.locator("#panel-form .field").first.wait_for()

@@ -47,7 +47,8 @@ def registered(browser: Browser, **values: Any) -> Page:
     )
     assert "Step 2 of 2" in page.text, page.text
     content = json.dumps(body["content"]).encode()
-    return browser.submit(page, "/datasets/upload", files={"content": ("trips.json", content)})
+    looked = browser.submit(page, "/datasets/read", files={"content": ("trips.json", content)})
+    return browser.submit(looked, "/datasets/reading", register="yes")
 
 
 OWN: list[tuple[str, dict[str, Any]]] = [
@@ -375,12 +376,12 @@ def test_how_long_a_page_took_to_register_content_is_told_nobody(api_only: Insta
         set(re.findall(rf'discreet_http_{name}\{{method="POST",route="([^"]*)"', figures))
         for name in ("requests_total", "request_seconds_count")
     )
-    registering = {f"/datasets/{way}" for way in ("upload", "content", "address")}
+    registering = {f"/datasets/{way}" for way in ("read", "reading", "content", "address")}
     registering |= {f"/sources/{{source_id}}/{way}" for way in ("upload", "address")}
     registering.add("/v1/sources/{source_id}/blocks")
     assert counted >= {"/datasets/new", "/v1/sources", *registering}
-    correcting = {f"/datasets/{{dataset_id}}/correct{end}" for end in ("", "/upload")}
-    assert counted - timed - {"/v1/datasets", *correcting} == registering
+    correcting = {f"/datasets/{{dataset_id}}/correct{end}" for end in ("", "/read", "/reading")}
+    assert counted - timed - {"/v1/datasets", "/v1/reads", *correcting} == registering
     for route in registering | correcting:  # traces are begun before the route is known
         assert is_untimed("POST", route.replace("{source_id}", made))
         assert not is_untimed("GET", route)
@@ -419,20 +420,9 @@ def test_what_is_wrong_with_a_dataset_is_named(api_only: Installation) -> None:
         typed = browser.submit(content, "/datasets/content", content='{"trips": [{"period": 0}]}')
         assert (typed.status, "/content/trips/0/origin" in typed.text) == (422, True)
         upload = browser.submit(
-            content, "/datasets/upload", files={"content": ("x.csv", b"period,origin\n1,2,3\n")}
+            content, "/datasets/read", files={"content": ("x.csv", b"period,origin\n1,2,3\n")}
         )
-        assert (upload.status, "cannot be read as CSV" in upload.text) == (422, True)
-        script = browser.http.post(
-            "/datasets/upload",
-            data={"metadata": content.form("/datasets/upload")["fields"]["metadata"]},
-            files={"content": ("x.csv", b"period,origin\n1,2,3\n")},
-            headers={
-                "Origin": browser.origin,
-                "Accept": "application/json",
-                "X-CSRF-Token": form.form("/logout")["fields"]["csrf"],
-            },
-        )
-        assert (script.status_code, script.json()["errors"][0]["pointer"]) == (422, "/content")
+        assert "to set or to mend" in upload.text
 
 
 def test_a_job_over_budget_is_priced_and_refused(api_only: Installation) -> None:

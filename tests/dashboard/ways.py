@@ -204,8 +204,10 @@ def of_roads(hands: Hands, folder: Path) -> None:
     hands.fill("Zones", "4")
     hands.fill("Periods", "10")
     hands.follow("Next: the content")
-    hands.take("Parquet, CSV or JSON", trips(folder))
-    hands.page.get_by_text("Say which of its columns is which.").wait_for()
+    hands.take("CSV, Excel, Parquet", trips(folder))
+    hands.reach("Send it, and see")
+    hands.press("Enter")
+    hands.page.locator("#outcome").wait_for()
     for column, own in (
         ("period", "morgen"),
         ("origin", "von"),
@@ -213,8 +215,8 @@ def of_roads(hands: Hands, folder: Path) -> None:
         ("count", "fahrten"),
     ):
         hands.choose(column, own)
-    hands.page.get_by_text("every cell is of the right form").wait_for()
-    hands.follow("Upload and register")
+    hands.page.locator("#outcome-status", has_text="all of them can be read").wait_for()
+    hands.follow("Register")
     hands.follow("New job on it")
     hands.page.locator("#panel-form .field").first.wait_for()
     hands.take("Read it from a file", roads(folder))
@@ -232,12 +234,14 @@ def of_meters(hands: Hands, folder: Path) -> None:
     hands.fill("Start", "2026-01-15T00:00:00Z")
     hands.fill("Interval seconds", "1800")
     hands.follow("Next: the content")
-    hands.take("Parquet, CSV or JSON", readings(folder))
-    hands.page.get_by_text("Say which of its columns is which.").wait_for()
+    hands.take("CSV, Excel, Parquet", readings(folder))
+    hands.reach("Send it, and see")
+    hands.press("Enter")
+    hands.page.locator("#outcome").wait_for()
     for column, own in (("participant", "zaehler"), ("time", "zeit"), ("kw", "leistung")):
         hands.choose(column, own)
-    hands.page.get_by_text("every cell is of the right form").wait_for()
-    hands.follow("Upload and register")
+    hands.page.locator("#outcome-status", has_text="all of them can be read").wait_for()
+    hands.follow("Register")
     hands.follow("New job on it")
 
 
@@ -246,12 +250,14 @@ def of_patients(hands: Hands, folder: Path) -> None:
     hands.fill("States", "3")
     hands.fill("Horizon", "4")
     hands.follow("Next: the content")
-    hands.take("Parquet, CSV or JSON", visits(folder))
-    hands.page.get_by_text("Say which of its columns is which.").wait_for()
+    hands.take("CSV, Excel, Parquet", visits(folder))
+    hands.reach("Send it, and see")
+    hands.press("Enter")
+    hands.page.locator("#outcome").wait_for()
     for column, own in (("time", "besuch"), ("state", "zustand"), ("reward", "gesund")):
         hands.choose(column, own)
-    hands.page.get_by_text("every cell is of the right form").wait_for()
-    hands.follow("Upload and register")
+    hands.page.locator("#outcome-status", has_text="all of them can be read").wait_for()
+    hands.follow("Register")
     hands.follow("New job on it")
     hands.page.locator("#panel-form .field").first.wait_for()
     hands.pick("An epsilon of my own", "Usual")

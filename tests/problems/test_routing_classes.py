@@ -493,7 +493,7 @@ def test_an_example_and_columns_follow_from_the_public_part() -> None:
     Routing.model_validate({**asked, "dataset": "dst_x"}).plan(public(), BUDGET)
     assert "user_classes" not in Routing.example_for(public(user_classes=None))["problem"]
     (column,) = [one for one in RoutingDataset.columns(public()) if one.name == "user_class"]
-    assert (column.holds, column.says) == ("names", "Class of users: car, truck")
+    assert column.says == "Class of users: car, truck"
 
 
 def test_blocks_of_classes_follow_each_other() -> None:

@@ -195,7 +195,8 @@ def _json(file: File) -> Table:
         if isinstance(inner, list) and inner and isinstance(inner[0], dict):
             found = inner
     if isinstance(found, list) and found and all(isinstance(row, dict) for row in found):
-        columns = {name: [row.get(name) for row in found] for row in found for name in row}
+        names = dict.fromkeys(name for row in found for name in row)
+        columns = {name: [row.get(name) for row in found] for name in names}
     elif isinstance(found, dict) and all(isinstance(one, list) for one in found.values()):
         columns = found
     else:

@@ -73,6 +73,11 @@ _THREE = re.compile(r"[+-]?[1-9]\d{0,2}\.\d{3}", re.ASCII)
 _POINT = re.compile(r"[+-]?\d*\.\d+", re.ASCII)
 _GROUPED = re.compile(r"[+-]?\d{1,3}([.,'’ \xa0\u202f])\d{3}(?:\1\d{3})*([.,]\d+)?", re.ASCII)
 
+STEP = re.compile(
+    r"trajectory|step|state|next_state|x_\d+|x_next_\d+|reward|terminal|behaviour|target"
+)
+"""Columns of trajectories' steps, which the service has by these names."""
+
 
 def plain(name: str) -> str:
     """A name in small letters of ASCII: `Zähler-Nr.` is `zahler_nr`."""
@@ -109,6 +114,10 @@ def proposed(
 def roles(kind: str, names: Sequence[str], public: Mapping[str, Any]) -> dict[str, str]:
     """The likeliest column for each of a reader's: by its own name, by another word for it, by a
     part of it. A mere `id` is the last choice for whose a row is: it may number the rows."""
+    if kind == "off_policy_evaluation":
+        said = {plain(name): name for name in names}
+        if {"trajectory", "step"} <= said.keys() and "patient" not in said:
+            return {role: name for role, name in said.items() if STEP.fullmatch(role)}
     known = dict(ROLES.get(kind, {}))
     if kind == "routing":
         if public.get("unit") != "person":

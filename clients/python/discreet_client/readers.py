@@ -357,6 +357,13 @@ def _table(
     return joined(replace(table, grammar=grammar, encoding=encoding), names), rules
 
 
+def _in_steps(kind: str, table: Table, names: Mapping[str, str]) -> bool:
+    """Whether the rows are trajectories' steps as the service has them, and not patients'
+    visits."""
+    there = {*names, *table.columns}
+    return kind == "off_policy_evaluation" and "trajectory" in there and "patient" not in there
+
+
 def _read(
     kind: str,
     table: Table,
@@ -364,7 +371,7 @@ def _read(
     rules: Mapping[str, Any],
     names: Mapping[str, str],
 ) -> Reading:
-    if kind in READERS:
+    if kind in READERS and not _in_steps(kind, table, names):
         reader = READERS[kind]
         try:
             reading = reader.read(table, told, rules, names)
@@ -382,4 +389,6 @@ def _read(
     content = {
         name: found.names(name) if name in OWNERS else found.plain(name) for name in found.columns
     }
+    if kind in READERS and "terminal" in content:
+        content["terminal"] = found.truths("terminal")
     return Reading(dict(told), content, [], table.places)

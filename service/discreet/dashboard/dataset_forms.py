@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from functools import cache
 from typing import Any
@@ -10,51 +9,11 @@ from typing import Any
 from discreet.dashboard import forms
 from discreet.errors import InvalidInput
 from discreet.problems import DATASETS
-from discreet.problems.datasets import Column
-from discreet.problems.sources import BlockBy
 from discreet.storage.tenants import Principal
 from discreet.usecases.places import rules
 from discreet.usecases.places.rules import PlacesUnreadable
 from discreet.usecases.services import Services
 from discreet_client.contents import rows_of
-
-_DATE = Column(
-    "date",
-    "days",
-    "Its day, such as 2026-10-01, which is not kept",
-    words=("day", "datum", "tag"),
-)
-"""The column that says of each record of which day or month it is."""
-
-
-def layouts_of(kind: str, public: Any) -> str:
-    """The tables that a file for this public part may have, as JSON for the page's script; none if
-    the public part is invalid, which the upload reports."""
-    try:
-        read = DATASETS[kind].read_public(public)
-    except (KeyError, ValueError):
-        return "[]"
-    return json.dumps([dataclasses.asdict(layout) for layout in DATASETS[kind].layouts(read)])
-
-
-def layouts_of_blocks(kind: str, public: Any, by: BlockBy) -> str:
-    """The tables that a file of a block may have, as `layouts_of`. Visits of a patient are of
-    several days, so that of days and months only rows are read that say their date."""
-    if by == "label":
-        return layouts_of(kind, public)
-    found = DATASETS[kind].layouts(DATASETS[kind].read_public(public))
-    dated = [
-        dataclasses.replace(one, columns=[_DATE, *one.columns])
-        for one in found
-        if one.reads == "rows"
-    ]
-    return json.dumps([dataclasses.asdict(layout) for layout in dated])
-
-
-def columns_of(layouts: str) -> list[str]:
-    """The names of the columns that a table needs which nobody renames, from `layouts_of`."""
-    rows = next((one for one in json.loads(layouts) if one["reads"] == "rows"), {"columns": ()})
-    return [column["name"] for column in rows["columns"] if column["needed"]]
 
 
 async def places_of(services: Services, principal: Principal) -> dict[str, Any]:

@@ -20,6 +20,7 @@ LARGE = (
     "/datasets/new",
     "/datasets/content",
     "/datasets/address",
+    "/reading",
     "/correct",
 )
 """Pages whose forms hold a problem or a content and may have FORM_BYTES, more than people type.

@@ -57,6 +57,8 @@ CHANGES = {
     "object.remove": "public object removed",
     "person.remove": "person removed",
     "person.restore": "person let in again",
+    "read.look": "file read before its registration",
+    "read.remove": "file removed before its registration",
     "roster.remove_member": "agent removed from a roster",
     "roster.sign": "roster of agents signed",
     "session.again": "session started again without some agents",

@@ -21,6 +21,7 @@ def warm_up() -> None:
     from discreet.problems import KINDS  # noqa: PLC0415
     from discreet.problems.answers import stored_headline  # noqa: PLC0415
     from discreet.problems.base import rehearse  # noqa: PLC0415
+    from discreet.problems.charts import charts_module  # noqa: PLC0415
     from discreet.problems.federation import FederatedProblem  # noqa: PLC0415
 
     load_compiler()
@@ -32,6 +33,7 @@ def warm_up() -> None:
         published = result.to_json()
         encode(published, result.tables(every=True))
         stored_headline(kind.example()["problem"], published)
+        charts_module(name)  # by which a rehearsal names rows
         if issubclass(kind, FederatedProblem):
             kind.rehearse_session()
 

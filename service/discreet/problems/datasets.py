@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -89,62 +89,37 @@ class DatasetSettings(Frozen):
 
 @dataclass(frozen=True)
 class Column:
-    """A column that an uploaded table needs, for clients that look for it in a user's file
-    before anything is sent. It follows from the public part alone. The reader of the upload
-    decides; this only predicts it.
-    """
+    """A column that the reader of tables knows, for a page on which somebody says which column of
+    a file it is."""
 
     name: str
-    holds: Literal["integers", "numbers", "names", "times", "moments", "days", "truths"]
-    """`times` are of a zone; `moments` put rows in order: numbers, or dates of any clock; `days`
-    are those of a calendar, without a zone."""
     says: str
     """What a value means, in a few words."""
-    low: float | None = None
-    high: float | None = None
-    """Public bounds of a value, both included."""
     needed: bool = True
-    words: tuple[str, ...] = ()
-    """What other people's files call it, in small letters."""
-    usual: str = ""
-    """The value of every row of a file that lacks the column; empty where there is no such."""
-    named: bool = False
-    """Whether files have names in the place of its numbers, which count from 1 in a public order of
-    the names."""
-    minutes: float | None = None
-    """Where its numbers are those of periods: how long one is, so that a file may say times."""
-    owner: bool = False
-    """Whether it says whose a row is: what hides one value of it hides all its rows."""
-    gaps: str = ""
-    """Where a row without a value of it may be left out before anything is sent, and is a gap then:
-    what becomes of gaps by the public part, in sentences. Empty where it may not."""
-    hours: float | None = None
-    """Of values that are power: how long the time is that each is of, so that a file may say
-    energy."""
-    scale: tuple[float, float] | None = None
-    """What becomes 0 and 1 of its values before they are sent; what is beyond counts to the nearer
-    end."""
-    doubtful: tuple[str, ...] = ()
-    """Words of names that may mean it or something else, as `arm` is a branch of a study or a
-    German word for poor: where a file has such a column and none that is called otherwise, whoever
-    uploads it is asked."""
-    never: tuple[str, ...] = ()
-    """Words, in small letters, of names that are not proposed for it."""
+    times: bool = False
+    """Whether a file may say it in two columns, a day and its time of day."""
+    apart: bool = False
+    """Whether it is of files of another shape than the usual one."""
 
 
 @dataclass(frozen=True)
-class Layout:
-    """A shape that files of a kind have, and what the page that looks at them does with it."""
+class ReaderRule:
+    """A rule of the reader of tables, `public.reader`, as a page asks for it."""
 
-    row: str
-    """What a row of such a file is, in a few words."""
-    columns: Sequence[Column]
-    reads: Literal["rows", "visits", "wide"] = "rows"
-    """`rows` are sent as they are; of `visits` the page makes steps from one to the next; in a
-    `wide` one every column beside those that are chosen is somebody's of its own, with the values
-    of the last of `columns`."""
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    """Public figures that this reading needs."""
+    name: str
+    asks: str
+    sort: Literal["text", "number", "choice", "lines", "figures", "policy", "zones"] = "text"
+    """A `choice` is of `choices`; `lines` are a list of texts; `figures` are texts with a number
+    each; a `policy` is those, or a rule on features; `zones` are a network or a list of names."""
+    choices: Sequence[tuple[Any, str]] = ()
+    """Values in words; None is the rule's absence."""
+    says: str = ""
+
+
+LEFT_OUT = ((None, "is refused"), ("leave_out", "is left out"))
+TIME_ZONE = ReaderRule(
+    "time_zone", "Time zone of times that say none", says="A place’s, such as Europe/Berlin."
+)
 
 
 @dataclass(frozen=True)
@@ -264,16 +239,13 @@ class Dataset(DatasetSettings):
 
     @classmethod
     def columns(cls, public: Any) -> Sequence[Column]:
-        """The columns that a table for this public part has; none where pages need not help to find
-        them."""
+        """The columns that the reader of tables knows for this public part."""
         return ()
 
     @classmethod
-    def layouts(cls, public: Any) -> Sequence[Layout]:
-        """The shapes of files that a page can read for this public part. The first has `columns`,
-        which are sent."""
-        columns = cls.columns(public)
-        return [Layout("", columns)] if columns else []
+    def reader_rules(cls, public: Any) -> Sequence[ReaderRule]:
+        """The reader's rules of this kind's own."""
+        return ()
 
     @classmethod
     def other_files(cls, public: Any) -> str:

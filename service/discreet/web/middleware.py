@@ -20,7 +20,8 @@ from discreet.web.codes import NOTHING_HERE
 from discreet.web.security import HOST_PREFIX, SESSION_COOKIE
 
 UNTIMED = re.compile(
-    r"POST (/v1/datasets|/datasets/(upload|content|address)|/datasets/[^/]+/correct(/upload)?"
+    r"POST (/v1/datasets|/v1/reads|/datasets/(upload|content|address|read|reading)"
+    r"|/datasets/[^/]+/correct(/read|/reading)?"
     r"|/v1/sources/[^/]+/blocks|/sources/[^/]+/(upload|address))"
     r"|PATCH /v1/(datasets|sources)/[^/]+"
 )

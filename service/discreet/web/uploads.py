@@ -70,12 +70,12 @@ async def register(request: Request, principal: Principal) -> tuple[dict[str, An
     access.require(principal, "owner")
     with services.turns.turn(principal.tenant_id):
         asked = await registration(request)
-        async with _drafted(services, principal, asked.source) as source:
+        async with drafted(services, principal, asked.source) as source:
             return await datasets.register(services, principal, replace(asked, source=source))
 
 
 @asynccontextmanager
-async def _drafted(
+async def drafted(
     services: Services, principal: Principal, source: Any
 ) -> AsyncGenerator[Any, None]:
     """The content that is registered; of a draft its file, which is erased once it is."""
@@ -90,14 +90,15 @@ async def _drafted(
     await reads.erase(services, principal, source.id)
 
 
-async def register_placed(
+async def register_fields(
     services: Services, principal: Principal, fields: dict[str, Any]
 ) -> tuple[dict[str, Any], bool]:
-    """Register a dataset of such fields, with `content_from`: its row, and whether it is new.
-    Errors: `datasets.register`."""
+    """Register a dataset of such fields, with `content_from` or `draft`: its row, and whether it is
+    new. Errors: `datasets.register`."""
     with services.turns.turn(principal.tenant_id):
-        asked = await anyio.to_thread.run_sync(placed, fields)
-        return await datasets.register(services, principal, _registration(asked))
+        asked = _registration(await anyio.to_thread.run_sync(placed, fields))
+        async with drafted(services, principal, asked.source) as source:
+            return await datasets.register(services, principal, replace(asked, source=source))
 
 
 async def add_block(
@@ -129,7 +130,7 @@ async def add_block(
             (asked, where), upload = await _large(services.settings, b"", coming, settled)
         if where is not None:
             upload.close()  # nothing came
-        async with _drafted(services, principal, where or upload) as content:
+        async with drafted(services, principal, where or upload) as content:
             return await sources.add_block(
                 services,
                 principal,
@@ -166,15 +167,26 @@ async def correct(request: Request, principal: Principal, dataset_id: str) -> di
         if not came:
             upload.close()
         source = where or (upload if came else None)
-        async with _drafted(services, principal, source) as content:
+        async with drafted(services, principal, source) as content:
             return await corrections.correct(
                 services, principal, dataset_id, patch, content, already_read=read
             )
 
 
-async def read(request: Request, principal: Principal) -> dict[str, Any]:
-    """A look at the file that the request brings, or at one that came before. Errors:
-    `reads.look`."""
+async def correct_fields(
+    services: Services, principal: Principal, dataset_id: str, patch: dict[str, Any], draft: str
+) -> dict[str, Any]:
+    """Correct a dataset by a file that is here: its row. Errors: `corrections.correct`."""
+    with services.turns.turn(principal.tenant_id):
+        async with drafted(services, principal, Draft(draft)) as content:
+            return await corrections.correct(services, principal, dataset_id, patch, content)
+
+
+async def read(
+    request: Request, principal: Principal, said: Settled[ReadRequest] | None = None
+) -> dict[str, Any]:
+    """A look at the file that the request brings, or at one that came before. `said` reads what
+    stands beside it. Errors: `reads.look`."""
     services: Services = request.app.state.services
     access.require(principal, "owner")
     if not services.settings.reads_names:
@@ -184,7 +196,7 @@ async def read(request: Request, principal: Principal) -> dict[str, Any]:
             coming = bodies.parts(request, Limit("metadata_bytes", "bytes", METADATA_BYTES))
             value = bodies.value_of(b"".join([part async for part in coming]))
             return await reads.look_again(services, principal, bodies.validate(_READ, value))
-        asked, upload = await _multipart(request, services.settings, _look)
+        asked, upload = await _multipart(request, services.settings, said or _look)
         return await reads.look(services, principal, asked, upload)
 
 

@@ -7,7 +7,7 @@ import hmac
 import json
 import struct
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 from cryptography.exceptions import InvalidTag
@@ -46,6 +46,9 @@ from discreet_client.secure_sum.noise import NOISE_TAIL, discrete_gaussian
 from discreet_client.secure_sum.party import Journal, Party
 from discreet_client.secure_sum.roster import Roster, Trust
 
+if TYPE_CHECKING:
+    from phe import PaillierPrivateKey
+
 Update = Callable[[Floats | None], Floats | None]
 """An agent's optimizer: maps the last sums (None at the start of an epoch) to its next
 contribution, or to None to end. All agents see the same sums and must decide the end by these
@@ -54,7 +57,7 @@ alone."""
 SLACK = 2.0**-30
 """Relative slack on the bounds of sums, far above the rounding errors of doubles."""
 
-MakeObfuscators = Callable[[paillier.PrivateKey], paillier.Obfuscators]
+MakeObfuscators = Callable[["PaillierPrivateKey"], paillier.Obfuscators]
 
 
 @runtime_checkable
@@ -88,6 +91,8 @@ class Agent(Party):
     epoch before, and the same `draws`; its first contribution must differ from all that this agent
     has sent, or the difference of two sums over different sets would reveal a value. `window`
     trades memory for speed: the tables of a 2048-bit key take 20 MB with 8 bits, 2.5 MB with 4.
+    `key` is what it deals where it is the dealer, in the place of a new one: all agents of the
+    session learn its primes, so it must have no other use.
     """
 
     def __init__(
@@ -104,6 +109,7 @@ class Agent(Party):
         draws: Draws | None = None,
         window: int = paillier.WINDOW_BITS,
         make_obfuscators: MakeObfuscators | None = None,
+        key: PaillierPrivateKey | None = None,
         _smallest_key_bits: int = paillier.SMALLEST_KEY_BITS,
     ) -> None:
         super().__init__(identity, epoch, first_round, previous)
@@ -111,10 +117,10 @@ class Agent(Party):
         self.draws = Draws() if draws is None else draws
         self.draws.place = lambda: self._transcript
         self._make_obfuscators = make_obfuscators or (lambda key: paillier.Obfuscators(key, window))
-        self._smallest_key_bits = _smallest_key_bits
+        self._smallest_key_bits, self._own_key = _smallest_key_bits, key
         self._expected = (Kind.OPEN,)
         self._scheme: PaillierScheme | MaskingScheme | None = None
-        self._private: paillier.PrivateKey | None = None
+        self._private: PaillierPrivateKey | None = None
         self._group_key = b""
         self._deal_digest = b""
         self._own_seed = b""
@@ -208,7 +214,7 @@ class Agent(Party):
         )
         if saved.get("primes") is not None:
             p, q = saved["primes"]
-            self._private = paillier.PrivateKey(int(p), int(q))
+            self._private = paillier.private_key(int(p), int(q))
         if saved["dealt"]:
             self._make_paillier()
             if self._who.parameters.scheme == "masking":
@@ -299,14 +305,10 @@ class Agent(Party):
         """The DEAL frame: the public part, then the secret sealed to each other agent in order."""
         parameters = self._who.parameters
         if parameters.scheme == "paillier":
-            self._private = paillier.generate(
-                parameters.key_bits, self.draws.bits, _smallest_bits=self._smallest_key_bits
-            )
-            public = self._private.public.n.to_bytes(parameters.key_bits // 8, "big")
+            self._private = self._dealt_key()
+            public = self._private.public_key.n.to_bytes(parameters.key_bits // 8, "big")
             half = parameters.key_bits // 16
-            secret = int(self._private.p).to_bytes(half, "big") + int(self._private.q).to_bytes(
-                half, "big"
-            )
+            secret = b"".join(x.to_bytes(half, "big") for x in (self._private.p, self._private.q))
         else:
             self._group_key = secret = self.draws.bytes(32)
             public = commitment(secret)
@@ -318,6 +320,16 @@ class Agent(Party):
                     bytes(12), secret, context + hashlib.sha256(public).digest()
                 )
         return self._frame(Kind.DEAL, self.index, public + sealed)
+
+    def _dealt_key(self) -> PaillierPrivateKey:
+        """The key of one's own, or a new one. InvalidKey."""
+        bits, key = self._who.parameters.key_bits, self._own_key
+        if key is None:
+            return paillier.generate(bits, self.draws.bits, _smallest_bits=self._smallest_key_bits)
+        if paillier.bits_of(key.public_key) != bits:
+            found = paillier.bits_of(key.public_key)
+            raise paillier.InvalidKey(f"a key of {bits} bits is agreed, this one has {found}")
+        return paillier.private_key(key.p, key.q)
 
     def _on_dealt(self, frame: bytes) -> bytes:
         parameters, dealer = self._who.parameters, self._who.parameters.dealer
@@ -356,13 +368,13 @@ class Agent(Party):
         if self._private is not None:
             obfuscators = self._make_obfuscators(self._private)
             self._scheme = PaillierScheme(
-                self._who.parameters, self._private.public, self._private, obfuscators
+                self._who.parameters, self._private.public_key, self._private, obfuscators
             )
 
     def _dealt_public(self) -> bytes:
         if self._private is None:
             return commitment(self._group_key)
-        return self._private.public.n.to_bytes(self._who.parameters.key_bits // 8, "big")
+        return int(self._private.public_key.n).to_bytes(self._who.parameters.key_bits // 8, "big")
 
     def _take(self, secret: bytes, public: bytes) -> None:
         """Check and keep the dealer's secret: it must be the same for all agents, and a key of the
@@ -379,7 +391,7 @@ class Agent(Party):
         if p * q != n or n.bit_length() != parameters.key_bits or p.bit_length() != q.bit_length():
             raise Tampered("the public key is not the product of the dealer's p and q")
         try:
-            self._private = paillier.PrivateKey(p, q)
+            self._private = paillier.private_key(p, q)
         except paillier.InvalidKey as error:
             raise Tampered(f"the dealer's key is invalid: {error}") from None
 

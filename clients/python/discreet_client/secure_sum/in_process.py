@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -16,6 +16,9 @@ from discreet_client.secure_sum.frames import Kind, parse
 from discreet_client.secure_sum.operator import Operator
 from discreet_client.secure_sum.party import Journal, MemoryJournal
 from discreet_client.secure_sum.roster import Parameters, Roster
+
+if TYPE_CHECKING:
+    from phe import PaillierPrivateKey
 
 Wire = Callable[[Kind, int, bytes], bytes | None]
 """Called with the kind, the agent's number and the bytes of each frame on its way to (odd kinds) or
@@ -48,11 +51,13 @@ def assemble(
     job: str = "simulation",
     journals: Sequence[Journal] | None = None,
     window: int = paillier.WINDOW_BITS,
+    key: PaillierPrivateKey | None = None,
     _smallest_key_bits: int = paillier.SMALLEST_KEY_BITS,
 ) -> tuple[Operator, list[Agent]]:
     """Operator and agents with fresh keys and a signed roster, for one process.
 
-    The agents share one table of powers, which saves memory in one process.
+    The agents share one table of powers, which saves memory in one process. `key`: that which the
+    dealer deals, in the place of a new one.
     """
     owner, server = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
     identities = [Ed25519PrivateKey.generate() for _ in updates]
@@ -60,7 +65,7 @@ def assemble(
     roster = Roster(job, members, server.public_key().public_bytes_raw(), parameters)
     shared: list[paillier.Obfuscators] = []
 
-    def make_obfuscators(key: paillier.PrivateKey) -> paillier.Obfuscators:
+    def make_obfuscators(key: PaillierPrivateKey) -> paillier.Obfuscators:
         if not shared:
             shared.append(paillier.Obfuscators(key, window))
         return shared[0]
@@ -75,6 +80,7 @@ def assemble(
             update,
             journals[place] if journals else MemoryJournal(),
             make_obfuscators=make_obfuscators,
+            key=key,
             _smallest_key_bits=_smallest_key_bits,
         )
         for place, (identity, update) in enumerate(zip(identities, updates, strict=True))
@@ -91,6 +97,7 @@ def run_in_process(
     wire: Wire | None = None,
     journals: Sequence[Journal] | None = None,
     window: int = paillier.WINDOW_BITS,
+    key: PaillierPrivateKey | None = None,
     on_round: Callable[[int], None] | None = None,
     _smallest_key_bits: int = paillier.SMALLEST_KEY_BITS,
 ) -> Outcome:
@@ -106,6 +113,7 @@ def run_in_process(
         job=job,
         journals=journals,
         window=window,
+        key=key,
         _smallest_key_bits=_smallest_key_bits,
     )
     outcome = Outcome(operator, agents, sent=[0] * len(agents), received=[0] * len(agents))

@@ -5,16 +5,19 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from numpy.typing import NDArray
 
 from discreet_client import paillier
-from discreet_client.integers import mpz
 from discreet_client.packing import Integers, NotPacked, Packing
 from discreet_client.secure_sum.frames import HEADER, NOTHING, SIGNATURE
 from discreet_client.secure_sum.roster import Parameters
+
+if TYPE_CHECKING:
+    from phe import PaillierPrivateKey, PaillierPublicKey
 
 
 def extract(secret: bytes) -> bytes:
@@ -67,17 +70,17 @@ class PaillierScheme:
     def __init__(
         self,
         parameters: Parameters,
-        public: paillier.PublicKey,
-        private: paillier.PrivateKey | None,
+        public: PaillierPublicKey,
+        private: PaillierPrivateKey | None,
         obfuscators: paillier.Obfuscators,
     ) -> None:
-        self.packing = Packing(parameters.dimension, public.bits, parameters.slot_bits)
+        self.packing = Packing(parameters.dimension, paillier.bits_of(public), parameters.slot_bits)
         self.public, self.private, self.obfuscators = public, private, obfuscators
 
     def masks(self, plus: Iterable[bytes], minus: Iterable[bytes]) -> list[int]:
         """Sum of the streams of `plus` less those of `minus`: residues within 2^-128 of uniform."""
         words = self.packing.words
-        size = (self.public.bits + paillier.STATISTICAL_BITS + 7) // 8
+        size = (paillier.bits_of(self.public) + paillier.STATISTICAL_BITS + 7) // 8
         cuts = [slice(at, at + size) for at in range(0, words * size, size)]
         totals = [0] * words
         for sign, keys in ((1, plus), (-1, minus)):
@@ -89,17 +92,18 @@ class PaillierScheme:
 
     def contribute(self, values: Integers, masks: list[int]) -> bytes:
         words = [value + mask for value, mask in zip(self.packing.pack(values), masks, strict=True)]
-        return self.public.to_bytes(self.public.encrypt(words, self.obfuscators.draw(len(words))))
+        drawn = self.obfuscators.draw(len(words))
+        return paillier.to_bytes(self.public, paillier.encrypt(self.public, words, drawn))
 
-    def accept(self, payload: bytes) -> list[mpz]:
-        return self.public.from_bytes(payload, self.packing.words)
+    def accept(self, payload: bytes) -> list[int]:
+        return paillier.from_bytes(self.public, payload, self.packing.words)
 
-    def combine(self, contributions: Sequence[list[mpz]], own: Integers, masks: list[int]) -> bytes:
+    def combine(self, contributions: Sequence[list[int]], own: Integers, masks: list[int]) -> bytes:
         """Ciphertexts of `Σ contributions + own - masks`, rerandomized by the operator."""
-        total = self.public.product(contributions)
+        total = paillier.product(self.public, contributions)
         rest = [value - mask for value, mask in zip(self.packing.pack(own), masks, strict=True)]
-        shifted = self.public.encrypt(rest, self.obfuscators.draw(len(rest)))
-        return self.public.to_bytes(self.public.product([total, shifted]))
+        shifted = paillier.encrypt(self.public, rest, self.obfuscators.draw(len(rest)))
+        return paillier.to_bytes(self.public, paillier.product(self.public, [total, shifted]))
 
     def open(self, payload: bytes) -> Integers:
         assert self.private is not None
@@ -107,9 +111,10 @@ class PaillierScheme:
         used = (packing.dimension - (packing.words - 1) * packing.slots) * packing.slot_bits
         # The last plaintext is often short, and decrypted faster then; unpacking checks its empty
         # slots either way.
-        whole = len(words) - (used < self.public.bits // 2 - paillier.STATISTICAL_BITS)
-        plaintexts = self.private.decrypt(words[:whole])
-        return packing.unpack(plaintexts + self.private.decrypt_short(words[whole:]))
+        short = paillier.bits_of(self.public) // 2 - paillier.STATISTICAL_BITS
+        whole = len(words) - (used < short)
+        plaintexts = paillier.decrypt(self.private, words[:whole])
+        return packing.unpack(plaintexts + paillier.decrypt_short(self.private, words[whole:]))
 
 
 class MaskingScheme:

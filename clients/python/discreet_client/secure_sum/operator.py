@@ -7,7 +7,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -36,6 +36,9 @@ from discreet_client.secure_sum.frames import (
 from discreet_client.secure_sum.masks import MaskingScheme, PaillierScheme, deal_sizes
 from discreet_client.secure_sum.party import Party
 from discreet_client.secure_sum.roster import Roster, Trust
+
+if TYPE_CHECKING:
+    from phe import PaillierPublicKey
 
 
 class Operator(Party):
@@ -72,7 +75,7 @@ class Operator(Party):
             )
         self._own = self._point.encode(own)
         self._scheme: PaillierScheme | MaskingScheme | None = None
-        self._public: paillier.PublicKey | None = None
+        self._public: PaillierPublicKey | None = None
         self._from: tuple[int, ...] = ()
         self._known = b""
         self._collected: dict[int, tuple[Kind, bytes, bytes]] = {}
@@ -200,15 +203,15 @@ class Operator(Party):
         self._fingerprint = hashlib.sha256(public).digest()
         self._known = hashlib.sha256(frame).digest()
         if parameters.scheme == "paillier":
-            key = paillier.PublicKey(int.from_bytes(public, "big"))
-            if key.bits != parameters.key_bits or key.n % 2 == 0:
+            key, bits = int.from_bytes(public, "big"), parameters.key_bits
+            if key.bit_length() != bits or key % 2 == 0:
                 raise Tampered(
-                    f"the dealer's key has {key.bits} bits or is even; an odd one of "
-                    f"{parameters.key_bits} is agreed",
+                    f"the dealer's key has {key.bit_length()} bits or is even; an odd one of "
+                    f"{bits} is agreed",
                     None,
                     dealer,
                 )
-            self._public = key
+            self._public = paillier.public_key(key)
         self._scheme = self._make_scheme()
         return broadcast
 
@@ -356,7 +359,7 @@ class Operator(Party):
         self._resume(saved)
         self._from, self._known = tuple(saved["from"]), bytes.fromhex(saved["known"])
         self._public = (
-            None if saved["modulus"] is None else paillier.PublicKey(int(saved["modulus"]))
+            None if saved["modulus"] is None else paillier.public_key(int(saved["modulus"]))
         )
         self._scheme = self._make_scheme() if saved["ready"] else None
         self.opened = saved["opened"]

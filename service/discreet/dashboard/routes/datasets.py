@@ -6,7 +6,6 @@ is streamed like an upload to the API, or as JSON typed into the page.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from decimal import Decimal
 from typing import Any
@@ -15,28 +14,26 @@ from fastapi import APIRouter, Request
 from pydantic import TypeAdapter
 from starlette.responses import Response
 
-from discreet.dashboard import forms, job_forms, paging, submissions
+from discreet.dashboard import forms, job_forms, paging, reading_forms, submissions
 from discreet.dashboard.dataset_forms import (
-    columns_of,
     described,
     has_example,
     hint_of,
-    layouts_of,
     located,
     places_of,
     schema_of,
     typed_place,
 )
-from discreet.dashboard.pages import go_to, render, wants_page
+from discreet.dashboard.pages import go_to, render
 from discreet.dashboard.sessions import Owner, Reader, Viewer
 from discreet.errors import Conflict, DiscreetError, InvalidInput, NotFound, PayloadTooLarge
 from discreet.problems import DATASETS, KINDS
 from discreet.problems.datasets import DatasetSettings
 from discreet.problems.numbers import PRESETS
 from discreet.problems.road_networks.network import RoadNetwork
-from discreet.usecases import budgets, corrections, datasets, erasure, objects
+from discreet.usecases import budgets, corrections, datasets, erasure, objects, reads
 from discreet.usecases.places import staying
-from discreet.usecases.requests import DatasetRequest
+from discreet.usecases.requests import DatasetRequest, ReadRequest
 from discreet.usecases.services import Services
 from discreet.web import bodies, uploads
 from discreet.web.responses import answer
@@ -53,6 +50,7 @@ PAGE = 50
 
 _SETTINGS: TypeAdapter[DatasetSettings] = TypeAdapter(DatasetSettings)
 _WHOLE: TypeAdapter[DatasetRequest] = TypeAdapter(DatasetRequest)
+_READ: TypeAdapter[ReadRequest] = TypeAdapter(ReadRequest)
 
 
 @router.get("/datasets")
@@ -128,9 +126,68 @@ async def describe(request: Request, services: CurrentServices, viewer: Owner) -
 
 @router.post("/datasets/upload")
 async def upload(request: Request, viewer: Owner) -> Response:
-    """Step two with a file: the same body as the API's, a part `metadata` and a part `content`."""
+    """Step two with a file of the kind's own columns, which is not looked at: the same body as the
+    API's, a part `metadata` and a part `content`."""
     row, new = await uploads.register(request, viewer.principal)
-    return _registered(request, datasets.view(row), new=new)
+    return _registered(datasets.view(row), new=new)
+
+
+@router.post("/datasets/read")
+async def look(request: Request, services: CurrentServices, viewer: Owner) -> Response:
+    """Step two with a file: keep it for a day, and say what it would be read as."""
+    sent = Sent()
+    try:
+        found = await uploads.read(request, viewer.principal, sent.read)
+    except DiscreetError as error:
+        if not sent.metadata:
+            raise
+        return await _content_page(request, services, viewer, sent.metadata, refused=error)
+    sent.metadata["draft"] = found["id"]
+    return await _content_page(request, services, viewer, sent.metadata, found=found)
+
+
+class Sent:
+    """What a form says beside its file."""
+
+    def __init__(self) -> None:
+        self.metadata: dict[str, Any] = {}
+
+    def read(self, metadata: bytes, content: bool | None) -> ReadRequest:
+        value = bodies.value_of(metadata)
+        if not isinstance(value, dict):
+            raise InvalidInput("an object is needed", pointer="/metadata")
+        self.metadata = value
+        return _asked(value)
+
+
+def _asked(metadata: dict[str, Any]) -> ReadRequest:
+    said = {name: metadata[name] for name in ("kind", "public", "draft") if name in metadata}
+    return bodies.validate(_READ, said)
+
+
+@router.post("/datasets/reading")
+async def read_as(request: Request, services: CurrentServices, viewer: Owner) -> Response:
+    """Look again at a file by what the form says of it, or register it so."""
+    form = await forms.read(request)
+    metadata = await _from_step_one(form)
+    try:
+        metadata = await _with_description(form, metadata)
+        if "register" in form:
+            row, new = await uploads.register_fields(services, viewer.principal, metadata)
+            return _registered(datasets.view(row), new=new)
+    except DiscreetError as error:
+        return await _content_page(request, services, viewer, metadata, refused=error, typed=form)
+    return await _content_page(request, services, viewer, metadata)
+
+
+async def _with_description(form: forms.Form, metadata: dict[str, Any]) -> dict[str, Any]:
+    """What step one said, with the description of this form. InvalidInput."""
+    kind, public = str(metadata.get("kind")), metadata.get("public")
+    if not isinstance(public, dict):
+        raise InvalidInput("an object is needed", pointer="/public")
+    size = sum(map(len, form.values()))
+    said = await bodies.apart(lambda: reading_forms.described(form, kind, public), size)
+    return {**metadata, "public": said}
 
 
 @router.post("/datasets/content")
@@ -138,6 +195,7 @@ async def paste(request: Request, services: CurrentServices, viewer: Owner) -> R
     """Step two with JSON typed into the page."""
     form = await forms.read(request)
     metadata = await _from_step_one(form)
+    metadata.pop("draft", None)
     try:
         size = len(form.get("metadata", "")) + len(form.get("content", ""))
         whole = (await bodies.apart(lambda: _whole(metadata, form), size)).root
@@ -149,22 +207,23 @@ async def paste(request: Request, services: CurrentServices, viewer: Owner) -> R
         return await _content_page(
             request, services, viewer, metadata, refused=error, content=form.get("content", "")
         )
-    return _registered(request, datasets.view(row), new=new)
+    return _registered(datasets.view(row), new=new)
 
 
 @router.post("/datasets/address")
 async def locate(request: Request, services: CurrentServices, viewer: Owner) -> Response:
     """Step two with the address at which the content lies."""
     form = await forms.read(request)
-    metadata = await _from_step_one(form)
+    metadata = {**await _from_step_one(form)}
+    metadata.pop("draft", None)
     try:
-        fields = {**metadata, **located(form)}
-        row, new = await uploads.register_placed(services, viewer.principal, fields)
+        fields = {**await _with_description(form, metadata), **located(form)}
+        row, new = await uploads.register_fields(services, viewer.principal, fields)
     except DiscreetError as error:
         return await _content_page(
-            request, services, viewer, metadata, refused=error, given=typed_place(form)
+            request, services, viewer, metadata, refused=error, given=typed_place(form), typed=form
         )
-    return _registered(request, datasets.view(row), new=new)
+    return _registered(datasets.view(row), new=new)
 
 
 async def _from_step_one(form: forms.Form) -> dict[str, Any]:
@@ -198,7 +257,7 @@ def _described_before(metadata: Any) -> forms.Form:
         raise InvalidInput("an object is needed", pointer="/metadata")
     cap = metadata.get("cap")
     plain = metadata | (cap if isinstance(cap, dict) else {})
-    names = ("name", "mode", "epsilon", "delta", "account", "retention_days")
+    names = ("name", "mode", "epsilon", "delta", "account", "retention_days", "draft")
     return {
         "account": NEW_ACCOUNT,
         **{name: str(plain[name]) for name in names if plain.get(name) is not None},
@@ -231,7 +290,8 @@ def _metadata(kind: str, form: forms.Form) -> dict[str, Any]:
         **{name: True for name in CHECKED if form.get(name)},
     }
     bodies.validate(_SETTINGS, plain)
-    return {"kind": kind, **plain, "public": public}
+    draft = {"draft": form["draft"]} if form.get("draft") else {}
+    return {"kind": kind, **plain, "public": public, **draft}
 
 
 async def _form(
@@ -255,7 +315,12 @@ async def _form(
         usual=" ".join(DATASETS[kind].USUAL),
         assumes=DATASETS[kind].ASSUMES,
         made_up=DATASETS[kind].MADE_UP,
-        issues=json.dumps([dataclasses.asdict(issue) for issue in getattr(refused, "issues", ())]),
+        issues=json.dumps(
+            [
+                {"pointer": issue.pointer, "detail": issue.detail}
+                for issue in getattr(refused, "issues", ())
+            ]
+        ),
         form={
             **dict.fromkeys(
                 (
@@ -265,6 +330,7 @@ async def _form(
                     "delta",
                     "account",
                     "retention_days",
+                    "draft",
                     *CHECKED,
                 ),
                 "",
@@ -283,28 +349,38 @@ async def _content_page(
     viewer: Viewer,
     metadata: dict[str, Any],
     *,
+    found: dict[str, Any] | None = None,
     refused: DiscreetError | None = None,
+    typed: forms.Form | None = None,
     content: str = "",
     given: dict[str, Any] | None = None,
 ) -> Response:
-    """The page of step two, after a refusal with what was typed: a content, or where it lies."""
-    kind = str(metadata.get("kind"))
+    """The page of step two: a file, what was understood of one that is here (`found`), or where the
+    content lies. After a refusal with what was typed."""
+    kind, public = str(metadata.get("kind")), metadata.get("public")
+    if found is None and "draft" in metadata:
+        try:
+            found = await reads.look_again(services, viewer.principal, _asked(metadata))
+        except NotFound as error:
+            metadata.pop("draft")
+            refused = error
+        except DiscreetError as error:
+            refused = refused or error
     text = json.dumps(metadata)
-    public = await bodies.apart(lambda: submissions.as_text(metadata.get("public")), len(text))
-    layouts = layouts_of(kind, metadata.get("public"))
+    told = public if isinstance(public, dict) else {}
     return render(
         request,
         "dataset_content.html",
         status=200 if refused is None else submissions.status_of(refused),
         metadata=metadata,
         metadata_text=text,
-        public_text=public,
-        layouts=layouts,
-        columns=columns_of(layouts),
+        public_text=await bodies.apart(lambda: submissions.as_text(public), len(text)),
+        reading=reading_forms.shown(kind, told, found, typed or {}, refused),
         roads=await _roads(services, viewer, kind),
+        reads_names=services.settings.reads_names,
         assumes=DATASETS[kind].ASSUMES if kind in DATASETS else "",
-        takes_example=kind in DATASETS and has_example(kind, metadata.get("public")),
-        hint=hint_of(kind, metadata.get("public")),
+        takes_example=kind in DATASETS and has_example(kind, public),
+        hint=hint_of(kind, public),
         fields=described(kind) if kind in DATASETS else {"public": [], "private": []},
         refused=refused,
         content=content,
@@ -313,17 +389,16 @@ async def _content_page(
     )
 
 
-async def _roads(services: Services, viewer: Viewer, kind: str) -> str:
-    """Id and name of stored networks, whose nodes name zones, as JSON; empty of other kinds."""
+async def _roads(services: Services, viewer: Viewer, kind: str) -> list[tuple[str, str]]:
+    """Id and name of stored networks, whose nodes name zones; none of other kinds."""
     if kind not in KINDS or RoadNetwork not in KINDS[kind].objects.values():
-        return ""
+        return []
     rows = await objects.page(services, viewer.principal, RoadNetwork, None, job_forms.MOST_STORED)
-    return json.dumps([[row["id"], row["name"]] for row in rows]) if rows else ""
+    return [(row["id"], row["name"]) for row in rows]
 
 
-def _registered(request: Request, dataset: dict[str, Any], *, new: bool) -> Response:
-    address = f"/datasets/{dataset['id']}?{'registered' if new else 'known'}=1"
-    return go_to(address) if wants_page(request) else answer({"address": address})
+def _registered(dataset: dict[str, Any], *, new: bool) -> Response:
+    return go_to(f"/datasets/{dataset['id']}?{'registered' if new else 'known'}=1")
 
 
 # One dataset --------------------------------------------------------------------------------------
@@ -385,12 +460,44 @@ async def correct(
     return go_to(f"/datasets/{dataset_id}?corrected=1")
 
 
-@router.post("/datasets/{dataset_id}/correct/upload")
-async def correct_with_file(dataset_id: str, request: Request, viewer: Owner) -> Response:
-    """Correct with the content as a file: the same body as the API's."""
-    await uploads.correct(request, viewer.principal, dataset_id)
-    address = f"/datasets/{dataset_id}?corrected=1"
-    return go_to(address) if wants_page(request) else answer({"address": address})
+@router.post("/datasets/{dataset_id}/correct/read")
+async def look_for_correction(
+    dataset_id: str, request: Request, services: CurrentServices, viewer: Owner
+) -> Response:
+    """The content again, as a file: keep it for a day, and say what it would be read as."""
+    row, sent = await datasets.find(services, viewer.principal, dataset_id), Sent()
+    try:
+        found = await uploads.read(request, viewer.principal, sent.read)
+    except DiscreetError as error:
+        if not sent.metadata:
+            raise
+        return await _again(request, services, viewer, row, sent.metadata, refused=error)
+    sent.metadata["draft"] = found["id"]
+    return await _again(request, services, viewer, row, sent.metadata, found=found)
+
+
+@router.post("/datasets/{dataset_id}/correct/reading")
+async def correct_by_file(
+    dataset_id: str, request: Request, services: CurrentServices, viewer: Owner
+) -> Response:
+    """Look again at a file by what the form says of it, or correct by it."""
+    form = await forms.read(request)
+    row = await datasets.find(services, viewer.principal, dataset_id)
+    metadata = await _from_step_one(form)
+    try:
+        metadata = await _with_description(form, metadata)
+        if "register" in form:
+            await uploads.correct_fields(
+                services,
+                viewer.principal,
+                dataset_id,
+                _patch(row["public"], metadata["public"]),
+                str(metadata.get("draft")),
+            )
+            return go_to(f"/datasets/{dataset_id}?corrected=1")
+    except DiscreetError as error:
+        return await _again(request, services, viewer, row, metadata, refused=error, typed=form)
+    return await _again(request, services, viewer, row, metadata)
 
 
 def _patch(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
@@ -416,30 +523,67 @@ async def _correction(
     refused: DiscreetError | None = None,
 ) -> Response:
     """The page of a correction. `public`: the text that was typed, or what is registered."""
-    dataset, kind = datasets.view(row), str(row["kind"])
     issues = getattr(refused, "issues", ())
-    more: dict[str, Any] = {"layouts": ""}
     if any(issue.pointer == "/content" for issue in issues) and isinstance(public, str):
-        given = json.loads(public)
-        more = {
-            "layouts": layouts_of(kind, given),
-            "metadata_text": json.dumps({"public": _patch(row["public"], given)}),
-            "hint": hint_of(kind, given),
-            "roads": await _roads(services, viewer, kind),
-        }
+        given = {"kind": row["kind"], "public": json.loads(public)}
+        return await _again(request, services, viewer, row, given, refused=refused)
+    text = public if isinstance(public, str) else await submissions.shown(public)
+    return _corrected(request, row, text, refused, None)
+
+
+async def _again(
+    request: Request,
+    services: Services,
+    viewer: Viewer,
+    row: dict[str, Any],
+    metadata: dict[str, Any],
+    *,
+    found: dict[str, Any] | None = None,
+    refused: DiscreetError | None = None,
+    typed: forms.Form | None = None,
+) -> Response:
+    """The same page, which asks for the content, or says what was understood of it (`found`)."""
+    kind, public = str(row["kind"]), metadata.get("public")
+    told = public if isinstance(public, dict) else {}
+    if found is None and "draft" in metadata:
+        try:
+            found = await reads.look_again(services, viewer.principal, _asked(metadata))
+        except NotFound as error:
+            metadata.pop("draft")
+            refused = error
+    content = {
+        "reading": reading_forms.shown(kind, told, found, typed or {}, refused),
+        "metadata_text": json.dumps(metadata),
+        "hint": hint_of(kind, told),
+        "roads": await _roads(services, viewer, kind),
+        "reads_names": services.settings.reads_names,
+    }
+    return _corrected(request, row, await submissions.shown(told), refused, content)
+
+
+def _corrected(
+    request: Request,
+    row: dict[str, Any],
+    public: str,
+    refused: DiscreetError | None,
+    content: dict[str, Any] | None,
+) -> Response:
+    dataset, kind = datasets.view(row), str(row["kind"])
+    issues = [] if content else getattr(refused, "issues", ())
+    said = [{"pointer": issue.pointer, "detail": issue.detail} for issue in issues]
     return render(
         request,
         "dataset_correct.html",
         status=200 if refused is None else submissions.status_of(refused),
         dataset=dataset,
         undeclared=dataset["undeclared"],
-        public=public if isinstance(public, str) else await submissions.shown(public),
+        public=public,
         fields=described(kind),
         schema=schema_of(kind),
         usual=" ".join(sorted({*DATASETS[kind].USUAL, *dataset["undeclared"]})),
-        issues=json.dumps([dataclasses.asdict(issue) for issue in issues]),
+        issues=json.dumps(said),
         refused=refused,
-        **more,
+        content=content,
     )
 
 

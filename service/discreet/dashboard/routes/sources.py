@@ -11,23 +11,21 @@ from starlette.responses import Response
 
 from discreet.dashboard import forms, paging, submissions
 from discreet.dashboard.dataset_forms import (
-    columns_of,
     described,
-    layouts_of_blocks,
     located,
     places_of,
     typed_place,
 )
-from discreet.dashboard.pages import go_to, render, wants_page
+from discreet.dashboard.pages import go_to, render
 from discreet.dashboard.sessions import Owner, Reader, Viewer
 from discreet.errors import DiscreetError
+from discreet.problems.descriptions import is_described
 from discreet.usecases import source_rules, sources
 from discreet.usecases.places.rules import Located
 from discreet.usecases.requests import BlockRequest, PlacedBlockRequest
 from discreet.usecases.services import Services
 from discreet.web import bodies, uploads
 from discreet.web.registrations import BesideBlock, BlockSettings
-from discreet.web.responses import answer
 from discreet.web.security import CurrentServices
 
 router = APIRouter(include_in_schema=False)
@@ -68,10 +66,24 @@ async def show_source(
 
 
 @router.post("/sources/{source_id}/upload")
-async def upload(source_id: str, request: Request, viewer: Owner) -> Response:
+async def upload(
+    source_id: str, request: Request, services: CurrentServices, viewer: Owner
+) -> Response:
     """Register a block from a file: a part `metadata` that is its name, and a part `content`."""
-    row, new = await uploads.add_block(request, viewer.principal, source_id, _typed)
-    return _added(request, source_id, row, new=new)
+    sent: dict[str, Any] = {}
+
+    def typed(metadata: bytes, content: bool | None) -> BesideBlock:
+        name = sent["block"] = metadata.decode(errors="replace")
+        forms.refuse_nul("/block", name)
+        return BlockSettings(bodies.validate(_BLOCK, {"block": name, "content": {}}).block), None
+
+    try:
+        row, new = await uploads.add_block(request, viewer.principal, source_id, typed)
+    except DiscreetError as error:
+        if not sent:
+            raise
+        return await _page(request, services, viewer, source_id, sent, refused=error)
+    return _added(source_id, row, new=new)
 
 
 @router.post("/sources/{source_id}/address")
@@ -95,19 +107,11 @@ async def locate(
     except DiscreetError as error:
         given = {**block, **typed_place(form)}
         return await _page(request, services, viewer, source_id, given, refused=error)
-    return _added(request, source_id, row, new=new)
+    return _added(source_id, row, new=new)
 
 
-def _typed(metadata: bytes, content: bool | None) -> BesideBlock:
-    """The name of a block, which is all that the form says beside the content."""
-    name = metadata.decode(errors="replace")
-    forms.refuse_nul("/block", name)
-    return BlockSettings(bodies.validate(_BLOCK, {"block": name, "content": {}}).block), None
-
-
-def _added(request: Request, source_id: str, row: dict[str, Any], *, new: bool) -> Response:
-    address = f"/sources/{source_id}?{'added' if new else 'known'}={row['id']}"
-    return go_to(address) if wants_page(request) else answer({"address": address})
+def _added(source_id: str, row: dict[str, Any], *, new: bool) -> Response:
+    return go_to(f"/sources/{source_id}?{'added' if new else 'known'}={row['id']}")
 
 
 async def _page(
@@ -125,12 +129,11 @@ async def _page(
     by_dataset = {one["dataset"]: one for one in blocks}
     adding: dict[str, Any] | None = None
     if viewer.may("owner"):
-        layouts = layouts_of_blocks(row["kind"], row["public"], row["block_by"])
         adding = {
-            "layouts": layouts,
-            "columns": columns_of(layouts),
+            "described": is_described(row["public"]),
+            "names": services.settings.reads_names,
             "fields": described(row["kind"])["private"],
-            "given": given,
+            "given": {**typed_place({}), **given},
             **await places_of(services, viewer.principal),
         }
     return render(

@@ -1,7 +1,5 @@
 // What makes pages live. Every page works without this file.
 
-const token = document.body.dataset.csrf;
-
 // Light and dark without loading the page again; the cookie is the server's to set, so it knows at the next page.
 const themes = document.querySelector("form.theme");
 themes?.addEventListener("submit", (event) => {
@@ -109,53 +107,6 @@ if (chain) {
     }
   }
 }
-
-// Uploads with progress, and what is wrong said without leaving the page.
-document.querySelector("form[data-upload]")?.addEventListener("submit", (event) => {
-  const form = event.currentTarget;
-  const bar = form.querySelector("progress");
-  const text = form.querySelector("[data-upload-text]");
-  const button = form.querySelector("button");
-  event.preventDefault();
-  const request = new XMLHttpRequest();
-  request.open("POST", form.action);
-  request.setRequestHeader("X-CSRF-Token", token);
-  request.setRequestHeader("Accept", "application/json");
-  request.responseType = "json";
-  bar.hidden = false;
-  button.disabled = true;
-  request.upload.addEventListener("progress", ({ loaded, total }) => {
-    bar.max = total;
-    bar.value = loaded;
-    text.textContent =
-      loaded < total ? `${Math.floor((100 * loaded) / total)} % sent` : "All sent; the server checks every row.";
-  });
-  request.addEventListener("load", async () => {
-    const answer = request.response ?? {};
-    if (request.status < 300 && answer.address) {
-      location.assign(answer.address);
-      return;
-    }
-    button.disabled = false;
-    bar.hidden = true;
-    const issues = [];
-    const placed = async (pointer) => {
-      const [, row, name] = /^\/content\/(\d+)\/(\w+)$/.exec(pointer) ?? [];
-      return (row && (await form.placeOf?.(Number(row), name).catch(() => null))) || pointer;
-    };
-    for (const { pointer, detail } of answer.errors ?? []) {
-      const last = / more like this, up to (\S+)\)$/.exec(detail)?.[1];
-      issues.push(`${(await placed(pointer)) || "/"}: ${last ? detail.replace(last, await placed(last)) : detail}`);
-    }
-    text.textContent = `Refused, nothing was stored. ${issues.join("; ") || answer.detail || `Status ${request.status}.`}`;
-  });
-  request.addEventListener("error", () => {
-    button.disabled = false;
-    bar.hidden = true;
-    text.textContent = "The connection broke; nothing was stored. Try again.";
-  });
-  request.send(new FormData(form));
-});
 
 // The service reads what lies at an address before it answers.
 for (const form of document.querySelectorAll("form[data-fetches]")) {

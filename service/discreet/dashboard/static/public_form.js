@@ -1,5 +1,5 @@
 // The public part of a new dataset as fields, made from the schema of its kind and in step with its JSON. The JSON is
-// what is sent: without this file it is written by hand.
+// what is sent: without this file it is written by hand. How a table is read is described with the table, in step 2.
 
 import { asText, element, Fields, fromText } from "./fields.js";
 
@@ -25,7 +25,7 @@ function draw() {
     return false;
   }
   const fields = new Fields(schema.$defs ?? {}, { changed: () => (area.value = asText(values)) });
-  panel.replaceChildren(fields.object(schema, values, "/public", { usual: panel.dataset.usual.split(" ") }));
+  panel.replaceChildren(fields.object(schema, values, "/public", { hidden: ["reader", "columns"], usual: panel.dataset.usual.split(" ") }));
   if (issues.length) fields.refuse(issues.splice(0));
   return true;
 }

@@ -26,7 +26,7 @@ from discreet.problems.contents import (
     owner_column,
     starts_in,
 )
-from discreet.problems.datasets import Column, DatasetOfRows, FileQuestion, Layout
+from discreet.problems.datasets import Column, DatasetOfRows, FileQuestion, ReaderRule
 from discreet.problems.dr_ensemble import layouts, meters, own_file
 from discreet.problems.dr_ensemble.canonical import (
     canonical,
@@ -188,8 +188,8 @@ class DrEnsembleDataset(DatasetOfRows):
         return layouts.columns(public)
 
     @classmethod
-    def layouts(cls, public: DrEnsemblePublic) -> list[Layout]:
-        return layouts.layouts(public)
+    def reader_rules(cls, public: DrEnsemblePublic) -> tuple[ReaderRule, ...]:
+        return layouts.rules(public)
 
     @classmethod
     def sample_tables(cls) -> Iterable[tuple[dict[str, Any], dict[str, list[Any]]]]:

@@ -202,20 +202,10 @@ class MultiAgentDataset(Dataset):
 
     @classmethod
     def columns(cls, public: MultiAgentPublic) -> list[Column]:
-        low = min(float(agent.lowers().min()) for agent in public.agents)
-        high = max(float(agent.uppers().max()) for agent in public.agents)
         return [
-            Column("agent", "names", "Which agent it is, by its public name", words=("name",)),
-            Column("objective", "names", "What it would make small", words=("cost", "expression")),
-            Column(
-                "initial",
-                "numbers",
-                "Where its state starts",
-                low,
-                high,
-                needed=False,
-                words=("start", "state"),
-            ),
+            Column("agent", "Which agent it is, by its public name"),
+            Column("objective", "What it would make small"),
+            Column("initial", "Where its state starts", needed=False),
         ]
 
     @classmethod

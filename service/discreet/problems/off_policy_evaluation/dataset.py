@@ -24,7 +24,7 @@ from discreet.problems.contents import (
     are_spread,
     owner_column,
 )
-from discreet.problems.datasets import Column, FileQuestion, Layout
+from discreet.problems.datasets import Column, FileQuestion, ReaderRule
 from discreet.problems.numbers import Count, Frozen, Real
 from discreet.problems.off_policy_evaluation import blocks, layouts, own_file, propensities
 from discreet.problems.off_policy_evaluation.canonical import (
@@ -240,11 +240,11 @@ class OffPolicyDataset(DatasetInBlocks):
 
     @classmethod
     def columns(cls, public: OffPolicyPublic) -> list[Column]:
-        return layouts.steps(public)
+        return layouts.columns(public)
 
     @classmethod
-    def layouts(cls, public: OffPolicyPublic) -> list[Layout]:
-        return layouts.layouts(public)
+    def reader_rules(cls, public: OffPolicyPublic) -> tuple[ReaderRule, ...]:
+        return layouts.rules(public)
 
     @classmethod
     def other_files(cls, public: OffPolicyPublic) -> str:

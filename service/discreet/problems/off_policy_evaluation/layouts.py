@@ -1,16 +1,10 @@
-"""What files of trajectories look like: steps, as they are sent, or visits, from which a page makes
-steps."""
+"""What a page asks about a file of trajectories: visits, or steps from one state to the next."""
 
 from __future__ import annotations
 
-from discreet.problems.datasets import Column, Layout
-from discreet.problems.off_policy_evaluation.public import MAX_STATES, OffPolicyPublic
+from discreet.problems.datasets import Column, ReaderRule
+from discreet.problems.off_policy_evaluation.public import OffPolicyPublic
 
-WHO = (
-    *("patient", "person", "subject", "episode", "id"),
-    *("patienten", "patientin", "patnr", "patientennummer", "proband", "fall"),
-)
-REWARD = ("r", "outcome", "score", "ergebnis", "erfolg")
 ASSUMES = (
     "What another policy would have been worth can be computed only from the known probabilities "
     "with which treatments were chosen, in an experiment or by a documented rule. If you enter "
@@ -23,77 +17,108 @@ OTHER_FILES = (
 """Shown where states are coordinates and the public part does not name them."""
 
 
-def layouts(public: OffPolicyPublic) -> list[Layout]:
-    """Visits need what states are: their number, or the public ranges of features."""
-    found = [Layout("a step, from one state to the next", steps(public))]
-    if public.states is not None or public.ranges is not None:
-        facts = {
-            "horizon": public.horizon,
-            "continuing": bool(public.continuing),
-            "off_policy": public.off_policy,
-        }
-        found.append(Layout("a visit, and when it was", visits(public), "visits", facts))
-    return found
+RULES = (
+    ReaderRule(
+        "behaviour",
+        "Known probability of each treatment, one per line",
+        "figures",
+        says="Such as “treat: 2/3”, under the policy that was followed: a number, a fraction, or a "
+        "formula of columns such as 1/(1+exp(2-0.03*age)). Leave it empty where a column says it.",
+    ),
+    ReaderRule(
+        "target",
+        "Policy to be evaluated",
+        "policy",
+        says="A rule on columns that were known before the treatment, such as “age >= 65 and "
+        '"Blood pressure" > 140 -> treat, else wait”, or probabilities as above. It is published '
+        "as you write it. Empty: the policy that was followed.",
+    ),
+    ReaderRule(
+        "rewards",
+        "Values of outcomes that are words, one per line",
+        "figures",
+        says="Such as “improved: 1”. Yes and no, true and false are 1 and 0 without being listed.",
+    ),
+    ReaderRule(
+        "last_row",
+        "A patient’s last visit",
+        "choice",
+        (
+            (None, "as usual"),
+            ("terminal", "ends the episode"),
+            ("next_state", "only shows the state that the patient reached"),
+        ),
+        "Usual is that it ends the episode, and where the public part is “continuing”, that it "
+        "only shows a state.",
+    ),
+    ReaderRule(
+        "missing",
+        "A missing value",
+        "choice",
+        (
+            (None, "is refused"),
+            ("carry", "of a feature is taken from the visit before"),
+            ("leave_out", "leaves out the patient, with all visits"),
+        ),
+    ),
+    ReaderRule(
+        "interval",
+        "Time between visits",
+        "number",
+        says="In days where times are dates. Empty: visits follow each other whatever the time "
+        "between them.",
+    ),
+    ReaderRule(
+        "gaps",
+        "A missing visit",
+        "choice",
+        ((None, "is refused"), ("end", "leaves out this patient’s later visits")),
+        "Only where a time between visits is given.",
+    ),
+)
+
+
+def rules(public: OffPolicyPublic) -> tuple[ReaderRule, ...]:
+    """Of visits, which need what states are: their number, or the public ranges of features."""
+    return RULES if public.states is not None or public.ranges is not None else ()
+
+
+def columns(public: OffPolicyPublic) -> list[Column]:
+    """Of visits, and apart from them those of steps; of steps alone where no visit can be read."""
+    if not rules(public):
+        return steps(public)
+    own = visits(public)
+    known = {one.name for one in own}
+    apart = (one for one in steps(public) if one.name not in known)
+    return [*own, *(Column(one.name, one.says, needed=False, apart=True) for one in apart)]
 
 
 def steps(public: OffPolicyPublic) -> list[Column]:
-    """The columns of an upload."""
+    """The columns of the contract."""
     if public.states is not None:
         several = public.states > 1
-        last = public.states - 1
-        says = "State after it, counted from 0"
         places = [
-            Column(
-                "state",
-                "integers",
-                "State, counted from 0",
-                0,
-                last,
-                needed=several,
-                words=("s", "from"),
-            ),
-            Column(
-                "next_state", "integers", says, 0, MAX_STATES, needed=several, words=("next", "to")
-            ),
+            Column("state", "State, counted from 0", needed=several),
+            Column("next_state", "State after it, counted from 0", needed=several),
         ]
     else:
         places = [
-            Column(f"{name}_{axis}", "numbers", f"Coordinate {axis} of the state{after}")
+            Column(f"{name}_{axis}", f"Coordinate {axis} of the state{after}")
             for name, after in (("x", ""), ("x_next", " after it"))
             for axis in range(public.features or 0)
         ]
     chances = () if public.off_policy is False else ("behaviour", "target")
     return [
-        Column("trajectory", "names", "Whose row it is", words=WHO, owner=True),
-        Column(
-            "step",
-            "integers",
-            "Place in the trajectory, counted from 0",
-            0,
-            public.horizon - 1,
-            words=("t",),
-        ),
+        Column("trajectory", "Whose row it is"),
+        Column("step", "Place in the trajectory, counted from 0"),
         *places,
-        Column(
-            "reward",
-            "numbers",
-            "Reward of the step",
-            public.lowest_reward,
-            public.reward_bound,
-            words=REWARD,
-        ),
-        Column(
-            "terminal", "truths", "Whether the trajectory ends here", words=("done", "last", "end")
-        ),
+        Column("reward", "Reward of the step"),
+        Column("terminal", "Whether the trajectory ends here"),
         *(
             Column(
                 name,
-                "numbers",
                 f"Probability of the action under the {name} policy",
-                0,
-                1,
                 needed=bool(public.off_policy),
-                words=(f"p_{name}", f"{name}_probability"),
             )
             for name in chances
         ),
@@ -101,81 +126,24 @@ def steps(public: OffPolicyPublic) -> list[Column]:
 
 
 def visits(public: OffPolicyPublic) -> list[Column]:
-    """Columns of a visit, by the names that the reader of the client knows (docs/own-files.md)."""
+    """The columns of visits (docs/own-files.md)."""
     if public.ranges is None:
-        last = (public.states or 1) - 1
-        says = "State, counted from 0"
-        places = [
-            Column("state", "integers", says, 0, last, needed=last > 0, words=("s", "status"))
-        ]
+        places = [Column("state", "State, counted from 0", needed=(public.states or 1) > 1)]
     else:
         places = [
-            Column(
-                told.name,
-                "numbers",
-                f"{told.low:g} to {told.high:g} become 0 to 1",
-                scale=(told.low, told.high),
-            )
+            Column(told.name, f"{told.low:g} to {told.high:g} become 0 to 1")
             for told in public.ranges
         ]
     chances = (
-        Column(
-            "action",
-            "names",
-            "What was done",
-            needed=False,
-            words=("treatment", "a", "therapie", "behandlung", "medikation"),
-            doubtful=("arm",),
-        ),
-        Column(
-            "probability",
-            "numbers",
-            "Known probability with which that was chosen",
-            0,
-            1,
-            needed=False,
-            words=("behaviour", "propensity", "p_behaviour"),
-        ),
-        Column(
-            "target",
-            "numbers",
-            "Its probability under the policy to be evaluated",
-            0,
-            1,
-            needed=False,
-            words=("p_target", "target_probability"),
-        ),
+        Column("action", "What was done", needed=False),
+        Column("probability", "Known probability with which that was chosen", needed=False),
+        Column("target", "Its probability under the policy to be evaluated", needed=False),
     )
     return [
-        Column(
-            "patient", "names", "Whose visit it is", words=(*WHO, "pid", "trajectory"), owner=True
-        ),
-        Column(
-            "time",
-            "moments",
-            "When it was: a number or a date",
-            words=(
-                *("date", "day", "visit", "week", "month"),
-                *("datum", "tag", "visite", "besuch", "woche", "monat"),
-                *("visitdate", "besuchsdatum", "visitendatum", "behandlungsdatum"),
-            ),
-            usual="0" if public.horizon == 1 else "",
-        ),
+        Column("patient", "Whose visit it is"),
+        Column("time", "When it was: a number or a date", needed=public.horizon > 1, times=True),
         *places,
-        Column(
-            "reward",
-            "numbers",
-            "Reward of the visit",
-            public.lowest_reward,
-            public.reward_bound,
-            words=REWARD,
-        ),
+        Column("reward", "How it came out"),
         *(() if public.off_policy is False else chances),
-        Column(
-            "terminal",
-            "truths",
-            "Whether the episode ended",
-            needed=False,
-            words=("done", "last", "end"),
-        ),
+        Column("terminal", "Whether the episode ended", needed=False),
     ]

@@ -24,9 +24,9 @@ from discreet.problems.contents import (
     arrays,
     owner_column,
 )
-from discreet.problems.datasets import Column, FileQuestion
+from discreet.problems.datasets import Column, FileQuestion, ReaderRule
 from discreet.problems.numbers import Count, Frozen, Real
-from discreet.problems.routing import blocks, own_file
+from discreet.problems.routing import blocks, layouts, own_file
 from discreet.problems.routing.bounds import MAX_COUNT, bounds_of, kept
 from discreet.problems.routing.canonical import canonical, summed
 from discreet.problems.routing.cells import add_rows, plain_columns
@@ -189,94 +189,11 @@ class RoutingDataset(DatasetInBlocks):
 
     @classmethod
     def columns(cls, public: RoutingPublic) -> list[Column]:
-        words = {
-            "period": (
-                "interval",
-                "slot",
-                "hour",
-                "day",
-                "time",
-                "departure",
-                "left",
-                "abfahrt",
-                "stunde",
-                "uhrzeit",
-                "zeit",
-            ),
-            "origin": (
-                "from",
-                "orig",
-                "source",
-                "start",
-                "home",
-                "o",
-                "von",
-                "startbezirk",
-                "startzone",
-                "quelle",
-                "quellbezirk",
-            ),
-            "destination": (
-                "to",
-                "dest",
-                "target",
-                "end",
-                "d",
-                "nach",
-                "ziel",
-                "zielbezirk",
-                "zielzone",
-            ),
-            "count": (
-                "trips",
-                "demand",
-                "flow",
-                "volume",
-                "number",
-                "n",
-                "anzahl",
-                "fahrten",
-                "wege",
-            ),
-        }
-        says = {
-            "period": "Period of the trips, counted from 0",
-            "origin": "Zone where they begin, counted from 1",
-            "destination": "Zone where they end, counted from 1",
-            "count": "How many trips the row stands for"
-            + ("" if public.trip_scale == 1 else f", in parts of 1/{public.trip_scale}"),
-        }
-        usual = {"count": "1", **({"period": "0"} if public.periods == 1 else {})}
-        found = [
-            Column(
-                name,
-                "numbers" if name == "count" and public.trip_scale > 1 else "integers",
-                says[name],
-                low,
-                None if name == "count" else high,
-                words=words[name],
-                usual=usual.get(name, ""),
-                named=name in ("origin", "destination"),
-                minutes=public.period_minutes if name == "period" else None,
-            )
-            for name, (low, high) in bounds_of(public).items()
-        ]
-        if public.user_classes is not None:
-            says_class = f"Class of users: {', '.join(public.user_classes)}"
-            found.append(
-                Column("user_class", "names", says_class, words=("class", "mode", "vehicle"))
-            )
-        if public.unit == "person":
-            found.append(
-                Column(
-                    "person",
-                    "names",
-                    "Whose trips they are",
-                    words=("user", "traveller", "id", "device"),
-                    owner=True,
-                )
-            )
-        return found
+        return layouts.columns(public)
+
+    @classmethod
+    def reader_rules(cls, public: RoutingPublic) -> tuple[ReaderRule, ...]:
+        return layouts.RULES
 
     @classmethod
     def sample_tables(cls) -> Iterable[tuple[dict[str, Any], dict[str, list[Any]]]]:
