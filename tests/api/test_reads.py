@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import io
 import json
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import quote
 
@@ -23,10 +24,13 @@ from psycopg import sql
 from typer.testing import CliRunner
 
 from discreet.cli import app
+from discreet.errors import NotFound
 from discreet.installation.postgres import EmbeddedPostgres
 from discreet.storage.database import connection_string
 from discreet.storage.identifiers import new_id
 from discreet.usecases.reads import MOST_FILES
+from discreet.web import uploads
+from discreet.web.registrations import Draft
 from discreet_client.errors import LeftOut
 from tests import bodies
 from tests.clients.test_containers import workbook
@@ -151,31 +155,35 @@ def test_a_draft_is_its_owners_alone(service: Installation) -> None:
         assert http.get(f"/v1/reads/{draft}").status_code == 404
 
 
-def test_a_draft_that_is_registered_twice_at_once_is_one_dataset(service: Installation) -> None:
-    """Who comes second is told of the dataset, though the file is erased by then."""
-    key = service.owner_of("reads-race")
-    with service.http(key) as http:
-        draft = send(http, "/v1/reads", {"kind": "routing"}, CSV).json()["id"]
+def test_a_draft_that_is_erased_while_it_is_registered_was_registered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of two requests at once one erases the file; the other is told of its dataset too."""
 
-    def register(_: int) -> httpx.Response:
-        with service.http(key) as http:
-            return http.post("/v1/datasets", json=metadata("Fahrten", draft=draft))
+    async def opened(*_: Any) -> Any:
+        return io.BytesIO(b"content")
 
-    with ThreadPoolExecutor(2) as both:
-        made = list(both.map(register, range(2)))
-    told = [(one.status_code, one.json().get("code")) for one in made]
-    assert told in ([(201, None), (200, None)], [(200, None), (201, None)]) or (
-        sorted(told) == [(201, None), (404, "not_found")]  # one was through before the other began
-    )
-    assert len({one.json()["id"] for one in made if "id" in one.json()}) == 1
+    async def erased(*_: Any) -> None:
+        raise NotFound("there is no such file here")
+
+    monkeypatch.setattr(uploads.reads, "open_draft", opened)
+    monkeypatch.setattr(uploads.reads, "erase", erased)
+    services: Any = SimpleNamespace(settings=SimpleNamespace(reads_names=True))
+
+    async def whole() -> bytes:
+        async with uploads.drafted(services, None, Draft("read_1")) as content:  # type: ignore[arg-type]
+            found: bytes = content.read()
+        return found
+
+    assert asyncio.run(whole()) == b"content"
 
 
-@pytest.mark.parametrize("said", [{"reader": [1]}, {"columns": ["x"]}])
-def test_a_look_answers_what_is_no_description(service: Installation, said: Any) -> None:
+def test_a_look_answers_what_is_no_description(service: Installation) -> None:
     with service.http(service.owner_of("reads-none")) as http:
-        looked = send(http, "/v1/reads", {"kind": "routing", "public": said}, CSV)
-        assert looked.status_code == 200, looked.text
-        assert looked.json()["issues"]
+        for said in ({"reader": [1]}, {"columns": ["x"]}):
+            looked = send(http, "/v1/reads", {"kind": "routing", "public": said}, CSV)
+            assert looked.status_code == 200, looked.text
+            assert looked.json()["issues"]
 
 
 def test_lists_of_participants_are_not_shown(service: Installation) -> None:
