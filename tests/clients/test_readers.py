@@ -1067,3 +1067,75 @@ def test_lines_without_any_value_are_none_and_points_for_thousands_are_named(
     file.write_text("origin;destination;count\n1;2;3\n2;1;many\n")
     with pytest.raises(TableError, match="line 3, column count: a number is needed, not 'many'"):
         readers.read("routing", file, public, {})
+
+
+def test_times_outside_are_told_beside_those_that_are_none() -> None:
+    table = {
+        "origin": ["1", "1", "1", "1"],
+        "destination": ["2", "2", "2", "2"],
+        "time": ["02.11.2026 07:10", "31.11.2026 07:10", "02.11.2026 11:30", ""],
+    }
+    rules = {"start": "2026-11-02T07:00", "every": "day", "time_zone": "Europe/Berlin"}
+    public = {"unit": "request", "zones": 2, "periods": 1, "period_minutes": 120}
+    with pytest.raises(TableError) as refused:
+        readers.read("routing", table, {**public, "reader": rules})
+    assert sorted((one.row, one.about) for one in refused.value.issues) == [
+        (1, ""),
+        (2, "outside"),
+        (3, "missing"),
+    ]
+
+
+def test_a_column_a_meter_says_that_it_is_taken_as_power() -> None:
+    table = {"time": ["2026-01-15T00:00+01:00", "2026-01-15T00:30+01:00"], "A": [0.2, 0.3]}
+    public = {
+        "states": 2,
+        "edges": [0, 1, 2],
+        "meters": {"start": "2026-01-15T00:00+01:00", "interval_seconds": 1800},
+    }
+    rules = {"participants": "columns"}
+    said = [
+        readers.read("dr_ensemble", table, {**public, "reader": {**rules, **more}}).notes
+        for more in ({}, {"units": "kW"}, {"units": "kWh"})
+    ]
+    assert ["reader.units=kWh" in "".join(notes) for notes in said] == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("cases", "says"),
+    [
+        ("age >= 65 -> 0.7, else 0.4", ""),
+        ("age >= 65 -> high, else 0.4", "each case gives a probability"),
+        ("age = old -> 0.7, else 0.4", "a column probability"),
+        ("age >= 65 -> 1.7, else 0.4", "no probabilities of all actions that sum to 1"),
+        ("0.4+0.3*(age>=65)", "cases as age >= 65 -> 0.7, else 0.4"),
+    ],
+)
+def test_known_probabilities_by_cases(cases: str, says: str) -> None:
+    table = {
+        "patient": ["a", "a", "b"],
+        "time": [1, 2, 1],
+        "reward": [1, 0, 1],
+        "action": ["t", "w", "t"],
+        "age": [65, 70, 40],
+    }
+    rules = {"behaviour": {"t": cases, "w": "rest"}, "target": {"t": 1, "w": 0}}
+    public = {"unit": "trajectory", "horizon": 2, "reward_bound": 1, "reader": rules}
+    if says:
+        with pytest.raises(TableError, match=says):
+            readers.read("off_policy_evaluation", table, public)
+        return
+    reading = readers.read("off_policy_evaluation", table, public)
+    assert reading.columns["behaviour"].tolist() == pytest.approx([0.7, 0.3, 0.4])
+    assert reading.columns["target"].tolist() == [1, 0, 1]
+
+
+def test_a_file_of_zones_is_named_where_it_is_wrong(tmp_path: Path) -> None:
+    file = tmp_path / "zonen.csv"
+    file.write_bytes("Name\nKöln\n".encode("cp1252"))
+    with pytest.raises(TableError, match="reader.zones: line 2 is not UTF-8: save zonen.csv"):
+        readers.read(
+            "routing",
+            {"origin": ["Köln"], "destination": ["Köln"]},
+            {"zones": 1, "periods": 1, "reader": {"zones": str(file)}},
+        )

@@ -90,6 +90,7 @@ READER = {
     "dates": "reader.dates has to say day_first or month_first of dates with slashes",
     "decimal": 'reader.decimal says "." or ","',
     "thousands": "reader.thousands says which mark parts thousands",
+    "units_row": "reader.units_row: true where this row says the units",
 }
 """What says in a description of a table how its texts are meant."""
 
@@ -271,7 +272,7 @@ class Table:
             is_first = here.sum() == 1 and here.argmax() == self.places.argmin()
             if refusal == NO_NUMBER and is_first and is_unit(str(values[here][0])):
                 about = "units_row"
-                says += " (reader.units_row: true where this row says the units)"
+                says += f" ({self.ways[about]})" if about in self.ways else ""
             try:
                 self.refuse(here, column, says, values, about, refusal.expected or None)
             except WrongCell as error:
