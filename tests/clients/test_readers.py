@@ -1133,9 +1133,17 @@ def test_known_probabilities_by_cases(cases: str, says: str) -> None:
 def test_a_file_of_zones_is_named_where_it_is_wrong(tmp_path: Path) -> None:
     file = tmp_path / "zonen.csv"
     file.write_bytes("Name\nKöln\n".encode("cp1252"))
-    with pytest.raises(TableError, match="reader.zones: line 2 is not UTF-8: save zonen.csv"):
+    with pytest.raises(TableError, match=r"reader\.zones: line 2 is not UTF-8: save zonen\.csv"):
         readers.read(
             "routing",
             {"origin": ["Köln"], "destination": ["Köln"]},
             {"zones": 1, "periods": 1, "reader": {"zones": str(file)}},
         )
+
+
+def test_outcomes_that_are_texts_are_told_beside_those_that_are_missing() -> None:
+    table = {"patient": ["a", "b"], "time": [1, 1], "reward": ["", "well"]}
+    public = {"unit": "trajectory", "horizon": 1, "reward_bound": 1}
+    with pytest.raises(TableError) as refused:
+        readers.read("off_policy_evaluation", table, public)
+    assert [(one.row, one.found) for one in refused.value.issues] == [(0, None), (1, "well")]

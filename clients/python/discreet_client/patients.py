@@ -219,7 +219,10 @@ def checks(
                 yield partial(_values, table, feature, rule, alone, rules)
             elif feature not in rule.texts():
                 yield partial(table.numbers, feature, may_lack=True)
-    yield lambda: _rewards(table, public, rules)
+    yield lambda: table.values("reward")
+    rewarded = table.ordered(np.flatnonzero(~missing(table.columns["reward"])))
+    if rewarded.rows:
+        yield lambda: _rewards(rewarded, public, rules)
     yield lambda: _chances(
         table, rules, None if rule is None else _without_features(rule), alone, []
     )
@@ -691,7 +694,10 @@ def _chance_at(one: Expression | Steps, point: Mapping[str, float]) -> float:
 
 
 def _by_formulas(
-    table: Table, rules: Mapping[str, Any], formulas: Mapping[str, Expression | Steps], first: Truths
+    table: Table,
+    rules: Mapping[str, Any],
+    formulas: Mapping[str, Expression | Steps],
+    first: Truths,
 ) -> dict[str, Floats]:
     """The probability of each action in each row. WrongCell where these are none."""
     names, rows = _variables(formulas), first.size

@@ -491,11 +491,12 @@ def _advice(table: Table, rules: Mapping[str, Any]) -> list[str]:
     notes = []
     if "units" not in rules:
         notes.append(
-            "cells are taken as power in kW, since reader.units does not say; where they are energy "
-            "of a period say reader.units=kWh"
+            "cells are taken as power in kW, since reader.units does not say; where they are "
+            "energy of a period say reader.units=kWh"
         )
     if doubtful := _doubtful(distinct(table.columns["participant"])[0].tolist()):
-        are = "is taken as a meter, and is" if len(doubtful) == 1 else "are taken as meters, and are"
+        one = len(doubtful) == 1
+        are = "is taken as a meter, and is" if one else "are taken as meters, and are"
         notes.append(
             f"{_named(doubtful)} {are} named like a total, the weather or a price: reader.except "
             "does not name them"

@@ -164,10 +164,9 @@ def show_preview(found: Mapping[str, Any]) -> None:
         print(f"Proposed: --set {shlex.quote(f'reader.{rule}={printable(said)}')}")
     for row in found["rows"]:
         print(f"  row {row['row']}: {printable(_few(row['cells'].values()))}")
-        means = [", ".join(f"{name} {value}" for name, value in one.items()) for one in row["meaning"]]
-        if means:
-            more = ", …" if len(means) > 1 else ""
-            print(f"    read as {printable(means[0])}{more}")
+        if means := row["meaning"]:
+            said = ", ".join(f"{name} {value}" for name, value in means[0].items())
+            print(f"    read as {printable(said)}{', …' if len(means) > 1 else ''}")
     if found["count"] is not None:
         print(f"{found['count']:,} rows")
     for one in found["left_out"]:
