@@ -485,8 +485,8 @@ def checks(
 
 
 def _advice(table: Table, rules: Mapping[str, Any]) -> list[str]:
-    """What to look at where columns that are named like none are taken for meters."""
-    if rules.get("participants") != "columns":
+    """What to look at where each meter has a column: its unit, and names that are like no meter's."""
+    if "participants" not in rules:
         return []
     notes = []
     if "units" not in rules:
@@ -494,7 +494,8 @@ def _advice(table: Table, rules: Mapping[str, Any]) -> list[str]:
             "cells are taken as power in kW, since reader.units does not say; where they are "
             "energy of a period say reader.units=kWh"
         )
-    if doubtful := _doubtful(distinct(table.columns["participant"])[0].tolist()):
+    doubtful = _doubtful(distinct(table.columns["participant"])[0].tolist())
+    if doubtful and rules["participants"] == "columns":
         one = len(doubtful) == 1
         are = "is taken as a meter, and is" if one else "are taken as meters, and are"
         notes.append(

@@ -183,7 +183,7 @@ def _few(values: Iterable[Any]) -> str:
     """The first of some values in a line, and how many more there are."""
     texts = ["–" if one is None else str(one) for one in values]
     more = len(texts) - MOST_COLUMNS
-    return ", ".join(texts[:MOST_COLUMNS]) + (f", … and {more:,} more" if more > 0 else "")
+    return " | ".join(texts[:MOST_COLUMNS]) + (f" | … and {more:,} more" if more > 0 else "")
 
 
 def show_stored(found: Sequence[Mapping[str, Any]]) -> None:
