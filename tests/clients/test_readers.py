@@ -22,7 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from minari.data_collector import EpisodeBuffer
 
-from discreet_client import LeftOut, calls, flows, readers
+from discreet_client import LeftOut, calls, flows, readers, source_blocks
 from discreet_client.episodes import ranges_of
 from discreet_client.meters import states_of
 from discreet_client.tables import TableError, read_csv
@@ -429,7 +429,7 @@ def test_a_table_with_a_column_for_each_meter(tmp_path: Path) -> None:
     expected = readers.read("dr_ensemble", long, {"reader": {"time_zone": "Europe/Berlin"}}).columns
     for name, values in expected.items():
         assert wide.columns[name].tolist() == values.tolist(), name
-    assert wide.notes == [
+    assert wide.notes[1:] == [
         "2 of 6 readings without a value left out, as gaps (public.meters: carry, gaps)"
     ]
     every = readers.read(
@@ -1148,3 +1148,26 @@ def test_outcomes_that_are_texts_are_told_beside_those_that_are_missing() -> Non
     with pytest.raises(TableError) as refused:
         readers.read("off_policy_evaluation", table, public)
     assert [(one.row, one.found) for one in refused.value.issues] == [(0, None), (1, "well")]
+
+
+def test_local_times_of_meters_need_a_place() -> None:
+    table = {
+        "participant": ["a", "a"],
+        "time": ["2026-01-15 00:00", "2026-01-15 00:30"],
+        "kw": [1, 1],
+    }
+    meters = {"start": "2026-01-15T00:00+01:00", "interval_seconds": 1800}
+    public = {"states": 2, "edges": [0, 1, 2], "meters": meters}
+    with pytest.raises(TableError, match=r"say reader\.time_zone") as refused:
+        readers.read("dr_ensemble", table, public)
+    assert [one.about for one in refused.value.issues] == ["time_zone"]
+
+
+def test_a_block_with_other_columns_names_a_way_that_there_is() -> None:
+    table = {"origin": [1], "destination": [2], "Zeit": ["2026-12-01 07:10"]}
+    rules = {"start": "07:00", "time_zone": "Europe/Berlin"}
+    for block, way in (("time", "rename them in this file"), ("date", "reader.block=time")):
+        public = {**TRIPS, "reader": {**rules, "block": block}, "columns": {"time": "Abfahrt"}}
+        with pytest.raises(TableError, match=way) as refused:
+            source_blocks.read("routing", table, public, by="month", name="2026-12")
+        assert "--columns" not in str(refused.value)

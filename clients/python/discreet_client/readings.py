@@ -124,6 +124,9 @@ def readings_of(
         _, owner = np.unique(owner, return_inverse=True)
     kw = kw / hours
     rule, unsaid = rule_of(public), offset == NO_OFFSET
+    if rule is not None and rule.offset is None:
+        says = "a time without a time zone: say reader.time_zone, such as Europe/Berlin"
+        table.refuse(unsaid[of], "time", says, table.columns["time"], "time_zone", "Europe/Berlin")
     if rule is not None and (rule.offset is not None or not unsaid[of].any()):
         time = (clock - np.where(unsaid, rule.offset or 0, offset))[of]
         if units_of(rules) == ENERGY:
@@ -485,7 +488,7 @@ def checks(
 
 
 def _advice(table: Table, rules: Mapping[str, Any]) -> list[str]:
-    """What to look at where each meter has a column: its unit, and names that are like no meter's."""
+    """What to look at where each meter has a column: the unit, and names like no meter's."""
     if "participants" not in rules:
         return []
     notes = []

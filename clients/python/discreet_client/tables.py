@@ -435,7 +435,10 @@ class Table:
                     "columns",
                 )
             if name not in self.columns:
-                raise TableError(f"no column {name}; columns are: {self.listed()}", "columns")
+                raise TableError(
+                    f"no column {name}; columns are: {self.listed()}; say {words.columns(role)}",
+                    "columns",
+                )
         lacking = [role for role in needed if columns.get(role, role) not in self.columns]
         if lacking:
             role, more = lacking[0], "" if len(lacking) == 1 else f" (nor {', '.join(lacking[1:])})"
