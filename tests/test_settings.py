@@ -15,12 +15,10 @@ import pytest
 from discreet import cli
 from discreet.cli.servers import settings_of
 from discreet.errors import DiscreetError
-from discreet.installation import archive
-from discreet.installation.archived_log import place
 from discreet.settings import Settings
 from discreet.storage import database
 from discreet.storage.keys.opening import Keys
-from discreet.storage.objects import CONTENTS, Objects
+from discreet.storage.objects import Objects
 from discreet.usecases import cosigning
 from discreet.usecases.oidc.configuration import configured
 from discreet.usecases.places.rules import read_places
@@ -66,12 +64,7 @@ USES: dict[str, tuple[Callable[[Settings], object], ...]] = {
         lambda one: database.user_of(str(one.migration_database_url)),
         lambda one: database.sync_engine(str(one.migration_database_url)).connect(),
     ),
-    "archive_database_url": (
-        lambda one: archive._address(str(one.archive_database_url)),
-        lambda one: archive._server_at(str(one.archive_database_url)),
-    ),
     "object_url": (lambda one: Objects(str(one.object_url)),),
-    "archive_url": (lambda one: place(one, "base", CONTENTS),),
     "keys": (Keys.of,),
     "witnesses": (cosigning.addresses,),
     "content_places": (read_places,),
@@ -149,7 +142,6 @@ def test_no_part_writes_a_secret(tmp_path: Path) -> None:
         "DATABASE_URL": f"postgresql://u:{CANARY}@127.0.0.1:1/d?connect_timeout=2",
         "DATABASE_DIRECT_URL": f"postgresql://u:{CANARY}@127.0.0.1:1/d?connect_timeout=2",
         "MIGRATION_DATABASE_URL": f"postgresql://u:{CANARY}@127.0.0.1:1/d?connect_timeout=2",
-        "ARCHIVE_DATABASE_URL": f"postgresql://u:{CANARY}@127.0.0.1:1/d",
         "OBJECT_URL": f"memory://{CANARY}",
         "KEYS_PIN": CANARY,
         "OIDC_ISSUER": "https://127.0.0.1:1",

@@ -199,14 +199,6 @@ class Settings(BaseSettings):
         description="Where large contents are stored, as an fsspec URL (file:///…, s3://…); "
         "unset: the database",
     )
-    archive_url: str | None = Field(
-        default=None,
-        repr=False,
-        description="Where `discreet archive` keeps backups of your own PostgreSQL: an fsspec URL",
-    )
-    archive_database_url: DatabaseUrl | None = Field(
-        default=None, repr=False, description="A role with REPLICATION, for `discreet archive base`"
-    )
     object_bytes: int = Field(
         default=1 << 20, ge=0, description="Sealed contents above this size go to `object_url`"
     )

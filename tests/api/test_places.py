@@ -8,12 +8,16 @@ import os
 import re
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import anyio.from_thread
 import anyio.to_thread
+import httpx
 import psycopg
+import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
@@ -35,9 +39,10 @@ from discreet.usecases.places.rules import (
 from discreet.usecases.uploads import FileClosed, Upload
 from discreet_client.contents import rows_of
 from tests import bodies
+from tests.clients.test_containers import workbook
 from tests.conftest import Installation, settings_for
 from tests.dashboard.browsing import Browser
-from tests.databases import Front, meters_of
+from tests.databases import SECRET, Front, Meters, meters_of
 from tests.places import allowing, fetched, parquet, trips
 from tests.postgres_fixture import Database, fresh_database
 
@@ -753,3 +758,312 @@ def test_rows_of_a_database_as_people_register_them(
         assert (
             "It stays where it lies, in a database" in browser.get(f"/datasets/{made['id']}").text
         )
+
+
+# Tables of somebody's own -------------------------------------------------------------------------
+
+HEAD = "Von;Nach;Tag;Uhr;Fahrten;Fahrer\n"
+ROWS = (
+    "Ä;B;02.11.2026;07:10;1,5;Anna Kanarienvogel",
+    "B;Ä;02.11.2026;08:10;2;Otto Kanarienvogel",
+    "B;C;02.11.2026;09:10;4;Otto Kanarienvogel",
+)
+RULES = {
+    "encoding": "cp1252",
+    "decimal": ",",
+    "time_zone": "Europe/Berlin",
+    "start": "2026-11-02T07:00",
+    "outside": "leave_out",
+}
+OWN: dict[str, Any] = {
+    "unit": "request",
+    "zones": 3,
+    "periods": 2,
+    "period_minutes": 60,
+    "trip_scale": 10,
+    "reader": {**RULES, "zones": ["Ä", "B", "C"]},
+    "columns": {"origin": "Von", "destination": "Nach", "time": "Tag+Uhr", "count": "Fahrten"},
+}
+TABLE = """
+CREATE TABLE fahrten ("Von" text, "Nach" text, zeit timestamp, menge numeric, fahrer text);
+INSERT INTO fahrten VALUES ('Ä', 'B', '2026-11-02 07:10', 1.5, 'Anna'),
+  ('B', 'Ä', '2026-11-02 08:10', 2, 'Otto'), ('B', 'C', '2026-11-02 09:10', 4, 'Otto');
+"""
+SELECT = 'SELECT "Von", "Nach", zeit AS "Zeit", menge AS "Fahrten" FROM fahrten'
+
+
+@dataclass
+class Site:
+    """A service that may read a folder and a database."""
+
+    running: Installation
+    folder: Path
+    meters: Meters
+    base: str
+    http: httpx.Client
+
+    def file(self, name: str, content: str | bytes, encoding: str = "cp1252") -> str:
+        raw = content.encode(encoding) if isinstance(content, str) else content
+        (self.folder / name).write_bytes(raw)
+        return f"file://{self.folder}/{name}"
+
+    def query(self, text: str) -> str:
+        return f"{self.base}?query={quote(text)}"
+
+    def post(self, address: str, **more: Any) -> Any:
+        body = {"name": "Fahrten", "kind": "routing", "cap": {"epsilon": 4}, "public": OWN}
+        return self.http.post("/v1/datasets", json={**body, "content_from": address, **more})
+
+
+@pytest.fixture(scope="module")
+def site(running: tuple[Installation, Path], postgres: EmbeddedPostgres) -> Iterator[Site]:
+    installation, folder = running
+    operator = Path(installation.extra["DISCREET_CONTENT_PLACES"])
+    before = operator.read_text()
+    with meters_of(postgres) as meters, Front(meters.sockets) as front, installation.http() as http:
+        meters.run(TABLE)
+        meters.run(f"GRANT SELECT ON fahrten TO {meters.user}")
+        place = {"tenants": ["default"], **meters.place(front)}
+        operator.write_text(json.dumps({"places": [*json.loads(before)["places"], place]}))
+        try:
+            yield Site(installation, folder, meters, str(place["url"]), http)
+        finally:
+            operator.write_text(before)
+
+
+def timed_of(public: dict[str, Any], **columns: str) -> dict[str, Any]:
+    """The public part of a table in which times have a column of their own and numbers are
+    numbers."""
+    rules = {name: one for name, one in public["reader"].items() if name in ("zones", *RULES)}
+    return {**public, "reader": rules, "columns": {**public["columns"], **columns}}
+
+
+def test_a_table_is_the_same_dataset_wherever_it_lies(site: Site) -> None:
+    text = HEAD + "\n".join(ROWS) + "\n"
+    metadata = {"name": "Fahrten", "kind": "routing", "cap": {"epsilon": 4}, "public": OWN}
+    files = {
+        "metadata": (None, json.dumps(metadata)),
+        "content": ("fahrten.csv", text.encode("cp1252")),
+    }
+    sent = site.http.post("/v1/datasets", files=files)
+    assert sent.status_code == 201, sent.text
+    whole = {"Von": ["Ä", "B", "B"], "Nach": ["B", "Ä", "C"], "Fahrten": [1.5, 2, 4]}
+    times = [f"2026-11-02T{hour}:10" for hour in ("07", "08", "09")]
+    table = pa.table({**whole, "Zeit": times})
+    for number in (0, 1):
+        site.file(f"teil-{number}.parquet", parquet(table.slice(2 * number, 2)))
+    timed = timed_of(OWN, time="Zeit")
+    rows = [list(row.values()) for row in table.to_pylist()]
+    book = workbook([table.column_names, *rows])
+    for address, public in (
+        (site.file("fahrten.csv", text), OWN),
+        (site.file("fahrten.parquet", parquet(table)), timed),
+        (f"file://{site.folder}/teil-*.parquet", timed),
+        (site.file("fahrten.xlsx", book), timed),
+        (site.query(SELECT), timed),
+    ):
+        made = site.post(address, public=public)
+        assert (made.status_code, made.json().get("id")) == (200, sent.json()["id"]), made.text
+        assert "notes" not in made.json()  # of a place no row is told, nor how many are left out
+    odd = table.rename_columns(["Von", "Nach", "Fahrten", "Uhr"])
+    site.file("odd-0.parquet", parquet(table))
+    site.file("odd-1.parquet", parquet(odd))
+    refused = site.post(f"file://{site.folder}/odd-*.parquet", public=timed)
+    assert "the files differ in their columns or types" in refused.text
+
+
+def test_a_block_lies_elsewhere_and_is_read_as_its_source_says(site: Site) -> None:
+    rules = {**RULES, "block": "time", "start": "07:00", "every": "weekday"}
+    public = {**OWN, "periods": 5, "reader": rules, "columns": {**OWN["columns"]}}
+    source = {"name": "Monate", "kind": "routing", "by": "month", "cap": {"epsilon": 1}}
+    made = site.http.post("/v1/sources", json={**source, "public": public}).json()
+    names = {"zones": ["Ä", "B", "C"]}
+    path = f"/v1/sources/{made['id']}/blocks"
+    address = site.file("november.csv", HEAD + "\n".join(ROWS))
+    body = {"block": "2026-11", "content_from": address, "reader": names}
+    added = site.http.post(path, json=body)
+    assert added.status_code == 201, added.text
+    files = {
+        "metadata": (None, json.dumps({"block": "2026-11", "reader": names})),
+        "content": ("n.csv", (HEAD + "\n".join(ROWS)).encode("cp1252")),
+    }
+    again = site.http.post(path, files=files)
+    assert (again.status_code, again.json()["version"]) == (200, added.json()["version"])
+    wrong = {**body, "block": "2026-10"}
+    refused = site.http.post(path, json=wrong)
+    assert refused.status_code == 422
+    (error,) = refused.json()["errors"]
+    assert error["cause"] == "a date is not of this block, or none"
+    assert error["column"] == "Tag+Uhr"
+    assert "2026-11-02" not in refused.text
+    stays = site.http.post(path, json={**body, "content_stays": True})
+    assert "names of zones" in stays.text
+
+
+def test_what_stays_is_read_again_by_its_description(site: Site) -> None:
+    """Also where names of zones are those of a stored network; and where that is gone, the job ends
+    before anything is charged."""
+    site.running.start_worker()
+    links = [
+        {"tail": a, "head": b, "free_flow_time": 1, "capacity": 9}
+        for a in (1, 2, 3)
+        for b in (1, 2, 3)
+        if a != b
+    ]
+    network = {"nodes": 3, "links": links, "node_names": ["Ä", "B", "C"]}
+    stored = site.http.post("/v1/networks", json={"name": "Straßen", "network": network})
+    assert stored.status_code == 201, stored.text
+    zones = {"zones": {"network": stored.json()["id"]}}
+    timed = timed_of(OWN, time="Zeit")
+    for address, public in (
+        (site.file("stays.csv", HEAD + ROWS[1]), OWN),
+        (site.query(f"{SELECT} WHERE menge < 2"), timed),
+    ):
+        said = {**public, "reader": {**public["reader"], **zones}}
+        made = site.post(address, public=said, content_stays=True)
+        assert made.status_code == 201, made.text
+        assert made.json()["public"]["reader"]["zones"] == zones["zones"]
+        with site.running.client() as client:
+            asked = bodies.job(made.json()["id"], network={**network}, method="counts")
+            job = client.wait(client.submit(asked)["id"])
+            assert job["state"] == "succeeded", job
+    assert site.http.delete(f"/v1/networks/{stored.json()['id']}").status_code == 204
+    with site.running.client() as client:
+        job = client.wait(client.submit(asked)["id"])
+        assert (job["state"], job["error"]["code"]) == ("failed", "content_differs")
+    site.running.stop_workers()
+
+
+def test_refusals_say_column_cause_and_way_out_and_no_more(site: Site) -> None:
+    """A query says what fails and where, so that a value, or a row's number, would be read by it.
+    The first mistake only: which of many columns are wrong would be a number of bits."""
+    timed = timed_of(OWN, time="Zeit")
+    select = 'SELECT "Von", "Nach", zeit AS "Zeit", {} AS "Fahrten" FROM fahrten, secrets'
+    told = [site.post(site.query(select.format("word")), public=timed)]
+    (error,) = told[0].json()["errors"]
+    assert (error["column"], error["cause"]) == ("Fahrten", "a number is needed")
+    assert set(error) == {"pointer", "detail", "column", "cause"}
+    # A value that looks like a way out is none.
+    told.append(site.post(site.query(select.format("'reader.outside ' || word")), public=timed))
+    assert told[-1].json()["errors"][0]["way_out"] == "reader.decimal"  # for its point
+    told.append(
+        site.post(site.query(select.format("'1.234'::text || left(word, 0)")), public=timed)
+    )
+    for wrong in ("1000000000000000000", "NULL", "1.55", "-7"):
+        bit = "CASE WHEN menge = {} AND left(word, 1) = 'a' THEN {} ELSE 1 END"
+        first, last = (
+            site.post(site.query(select.format(bit.format(row, wrong))), public=timed)
+            for row in (1.5, 2)
+        )
+        assert first.json()["errors"] == last.json()["errors"]
+        assert first.json()["errors"][0]["column"] == "Fahrten"
+        told.append(first)
+    unknown = 'SELECT word AS "Von", word AS "Nach", zeit AS "Zeit", word AS "Fahrten" '
+    unknown += "FROM fahrten, secrets"
+    told.append(site.post(site.query(unknown), public=timed))
+    assert len(told[-1].json()["errors"]) == 1
+    for name, text, column, cause, way_out in (
+        ("a.csv", f"{SECRET};Nach;Tag;Uhr;Fahrten\nB;Ä;02.11.2026;08:10;2\n", "Von", "", "columns"),
+        ("b.csv", f'"{SECRET}', None, "", None),
+        (
+            "c.csv",
+            f"{HEAD}Ä;{SECRET};02.11.2026;08:10;2;A\n",
+            "Nach",
+            "does not know",
+            "reader.other_zones",
+        ),
+        ("d.csv", f"{HEAD}Ä;B;{SECRET};08:10;2;A\n", "Tag+Uhr", "a time such as", None),
+        (
+            "e.csv",
+            f"{HEAD}Ä;B;02.11.2026;08:10;1.500;{SECRET}\n",
+            "Fahrten",
+            "without points",
+            "reader.thousands",
+        ),
+        (
+            "f.csv",
+            f"{HEAD}Ä;B;02.11.2026;08:10;;{SECRET}\n",
+            "Fahrten",
+            "is missing",
+            "reader.missing",
+        ),
+        ("g.parquet", SECRET, None, "", None),
+        ("h.xlsx", SECRET, None, "", None),
+        ("i.omx", SECRET, None, "", None),
+        ("j.json", f'["{SECRET}"', None, "", None),
+        ("k.json", f'[{{"{SECRET}": {{"{SECRET}": 1}}}}]', None, "", None),
+        ("l.csv", f"{HEAD}Ä;B;02.11.2026;08:10;1;{SECRET};{SECRET}\n", None, "", None),
+        ("m.csv", f"{SECRET};{SECRET}\n1;2\n", None, "", None),
+    ):
+        answer = site.post(site.file(name, text))
+        (error,) = answer.json()["errors"]
+        assert error["pointer"] == "/content_from"
+        assert (error.get("column"), error.get("way_out")) == (column, way_out), (name, error)
+        assert cause in error["cause"], error
+        told.append(answer)
+    for answer in told:
+        assert answer.status_code == 422, answer.text
+        assert SECRET not in answer.text
+        assert not {"row", "found", "count", "last"} & set(answer.json()["errors"][0])
+        words = answer.text.replace("02.11.2026", "")
+        assert not any(one in words for one in ("1.55", "1000000000000000000", "-7", "1.234"))
+
+
+def test_a_description_that_is_wrong_is_said_and_is_no_failed_read(site: Site) -> None:
+    def failed() -> int:
+        log = site.http.get("/v1/audit-log", params={"action": "place.fail"})
+        assert log.status_code == 200, log.text
+        return len(next(one for one in log.json().values() if isinstance(one, list)))
+
+    before, address = failed(), site.file("fine.csv", HEAD + "\n".join(ROWS))
+    public = {**OWN, "reader": {**RULES, "zones": {"network": "net_none"}}}
+    refused = site.post(address, public=public)
+    assert refused.json()["errors"][0]["pointer"] == "/public/reader/zones/network"
+    assert "there is no stored network" in refused.text
+    assert failed() == before
+
+
+def test_the_command_line_describes_what_lies_elsewhere(site: Site, tmp_path: Path) -> None:
+    """Names of zones are read from a file here and sent with the description."""
+    zones = tmp_path / "zonen.csv"
+    zones.write_text("id,number\nÄ,1\nB,2\nC,3\n")
+    public = {name: one for name, one in OWN.items() if name not in ("reader", "columns")}
+    address = site.file("befehl.csv", HEAD + ROWS[0] + "\n" + ROWS[0])
+    columns = ",".join(f"{role}={name}" for role, name in OWN["columns"].items())
+    command = ["dataset", "add", address, "--kind", "routing", "--columns", columns]
+    command += ["--public", json.dumps({**public, "reader": RULES}), "--zones", str(zones)]
+    ask = ["--server", site.running.url, "--key", site.running.owner_key, "--json"]
+    done = CliRunner().invoke(app, [*command, "--epsilon", "4", "--other-people", *ask])
+    assert done.exit_code == 0, done.output
+    with site.running.client() as client:
+        again = client.register("routing", OWN, address, cap=4)
+    assert again["id"] == json.loads(done.stdout)["id"]
+
+
+def test_features_are_told_by_their_names(site: Site) -> None:
+    """Those that the description names; a meter that has a column is nobody's business."""
+    visits = {
+        "unit": "trajectory",
+        "horizon": 3,
+        "reward_bound": 1,
+        "ranges": [{"name": "age", "low": 20, "high": 100}],
+        "reader": {},
+        "columns": {"patient": "pid", "time": "day", "reward": "score"},
+    }
+    text = f"pid;day;age;score\n1;1;{SECRET};1\n"
+    answer = site.post(site.file("visits.csv", text), kind="off_policy_evaluation", public=visits)
+    (error,) = answer.json()["errors"]
+    assert (error["column"], error["cause"]) == ("age", "a number is needed")
+    loads = {
+        "unit": "participant",
+        "states": 2,
+        "edges": [0, 1, 20],
+        "steps": 1,
+        "meters": {"start": "2026-10-01T00:00", "interval_seconds": 1800},
+        "reader": {"time_zone": "Europe/Berlin", "participants": "columns"},
+    }
+    for line in (f"2026-10-01 00:00;{SECRET}", "2026-10-01 00:00;-1", f"{SECRET};1"):
+        address = site.file("loads.csv", f"time;Meter of {SECRET}\n{line}\n")
+        refused = site.post(address, kind="dr_ensemble", public=loads)
+        assert refused.status_code == 422
+        assert SECRET not in refused.text

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
+import h5py
 import httpx
 import psycopg
 import pyarrow as pa
 import pyarrow.csv as pc
 import pyarrow.parquet as pq
 import pytest
+from psycopg import sql
 from typer.testing import CliRunner
 
 from discreet.cli import app
@@ -22,7 +26,10 @@ from discreet.installation.postgres import EmbeddedPostgres
 from discreet.storage.database import connection_string
 from discreet.usecases.reads import MOST_FILES
 from discreet_client.errors import LeftOut
+from tests import bodies
+from tests.clients.test_containers import workbook
 from tests.conftest import Installation, eventually, fresh_database, settings_for
+from tests.reliability.chains import superuser_url
 
 PUBLIC: dict[str, Any] = {
     "unit": "request",
@@ -169,6 +176,7 @@ def test_one_table_in_all_formats_is_one_dataset(service: Installation) -> None:
             ("a.parquet", parquet(table)),
             ("a.json", rows),
             ("b.csv", sink.getvalue().replace(b",", b";").replace(b".", b",")),
+            ("a.xlsx", workbook([table.column_names, *map(dict.values, table.to_pylist())])),
         ):
             made = send(http, "/v1/datasets", metadata("one", public=public), content, name)
             assert made.status_code in (200, 201), made.text
@@ -178,6 +186,40 @@ def test_one_table_in_all_formats_is_one_dataset(service: Installation) -> None:
         assert whole.status_code == 200, whole.text
         ids.add(whole.json()["id"])
         assert len(ids) == 1
+
+
+def test_a_matrix_or_a_sheet_is_the_table_that_it_writes(service: Installation) -> None:
+    """Of zones that its lookup names; with a description, and without one for the columns of the
+    kind."""
+    public = {"unit": "request", "zones": 3, "periods": 1, "period_minutes": 60, "trip_scale": 10}
+    plain = [[0, 1, 2, 1.5], [0, 2, 3, 7], [0, 3, 1, 2]]
+    names = ["period", "origin", "destination", "count"]
+    text = "\n".join([",".join(names), *(",".join(map(str, row)) for row in plain)])
+    sink = io.BytesIO()
+    with h5py.File(sink, "w") as file:
+        file["data/all"] = [[0, 2, 0], [0, 0, 1.5], [7, 0, 0]]
+        file["data/others"] = [[0, 9, 0], [0, 0, 0], [0, 0, 0]]
+        file["lookup/taz"] = [3, 1, 2]
+    ids = set()
+    with service.http(service.owner_of("reads-matrix")) as http:
+        for name, content, reader in (
+            ("a.csv", text.encode(), None),
+            ("a.xlsx", workbook([names, *plain]), None),
+            ("a.xlsx", workbook([names, *plain], More=[("x",)]), {"sheet": "Sheet"}),
+            ("a.omx", sink.getvalue(), {"matrix": "all"}),
+            ("a.omx", sink.getvalue(), {"matrix": "all", "lookup": "taz", "zones": [1, 2, 3]}),
+        ):
+            said = public if reader is None else {**public, "reader": reader}
+            made = send(http, "/v1/datasets", metadata("one", public=said), content, name)
+            assert made.status_code in (200, 201), made.text
+            ids.add(made.json()["id"])
+        assert len(ids) == 1
+        # In their order zones are others, and so is the dataset.
+        order = {**public, "reader": {"matrix": "all", "lookup": "none"}}
+        made = send(http, "/v1/datasets", metadata("order", public=order), sink.getvalue(), "a.omx")
+        assert made.status_code == 201, made.text
+        wrong = send(http, "/v1/datasets", metadata("x", public=public), sink.getvalue(), "a.omx")
+        assert wrong.json()["errors"][0]["way_out"] == "reader.matrix"
 
 
 @pytest.mark.parametrize("name", ["reader", "columns"])
@@ -348,3 +390,104 @@ def test_a_file_is_erased_after_a_day(
             assert http.post("/v1/datasets", json=body).status_code == 404
         running.start_worker()
         eventually(lambda: not list(stored.rglob("read_*")), "the file is erased")
+
+
+# Names --------------------------------------------------------------------------------------------
+
+NAMED = ("Canary Square", "Canary Mews", "Canary Row", "Canary Total", "Canary Weaver")
+"""Zones, a column that is no meter, and whose rows they are."""
+
+
+def forms_of(name: str) -> list[str]:
+    """A name as it would stand in a row, a log or an answer."""
+    raw = name.encode()
+    return [name, raw.hex(), base64.b64encode(raw).decode().rstrip("="), quote(name)]
+
+
+def test_names_leave_no_trace(
+    service: Installation, postgres: EmbeddedPostgres, request: pytest.FixtureRequest
+) -> None:
+    """Whatever happens with a file: names in `reader.zones`, `participants` and `except` are in
+    no row of any table, in no line of a log, and in nothing that others are answered."""
+    capture = request.config.pluginmanager.getplugin("capturemanager")
+    assert capture is not None
+    capture.read_global_capture()
+    zones = {**PUBLIC, "reader": {**PUBLIC["reader"], "zones": [*NAMED[:3]]}}
+    rows = [f"{NAMED[0]};{NAMED[1]};02.11.2026 07:{at};1,5;{NAMED[4]}" for at in range(10, 40)]
+    trips = "\n".join(["Von;Nach;Zeit;Fahrten;Fahrer", *rows]).encode()
+    bad = trips.replace(b"1,5", b"1.500").replace(NAMED[1].encode(), NAMED[4].encode())
+    meters = {
+        "unit": "participant",
+        "states": 2,
+        "edges": [0, 1, 20],
+        "steps": 3,
+        "meters": {"start": "2026-10-01T00:00", "interval_seconds": 1800},
+        "reader": {"time_zone": "Europe/Berlin", "participants": "columns", "except": [NAMED[3]]},
+    }
+    wide = [",".join(("time", *(f"{NAMED[4]} {n}" for n in range(3)), NAMED[3]))]
+    wide += [f"2026-10-01 {at},0.5,1.5,{n},3" for n, at in enumerate(("00:00", "00:30", "01:00"))]
+    loads = metadata("Lasten", kind="dr_ensemble", public=meters)
+    owner = service.owner_of("reads-traces")
+    with service.http(owner) as http:
+        for said, content in ((zones, trips), (zones, bad), ({**zones, "periods": "x"}, trips)):
+            looked = send(http, "/v1/reads", {"kind": "routing", "public": said}, content)
+            draft = {"draft": looked.json()["id"], "kind": "routing", "public": said}
+            assert http.post("/v1/reads", json=draft).status_code == 200
+        for kind, public in (("routing", zones), ("dr_ensemble", meters)):
+            refused = send(http, "/v1/datasets", metadata("x", kind=kind, public=public), bad)
+            assert refused.status_code == 422
+        for named in ({}, {"participants": [f"{NAMED[4]} {n}" for n in (1, 2)]}):
+            public = {**meters, "reader": {**meters["reader"], **named}}
+            if named:
+                del public["reader"]["except"]
+            added = send(
+                http, "/v1/datasets", {**loads, "public": public}, "\n".join(wide).encode()
+            )
+            assert added.status_code == 201, added.text
+            assert NAMED[4] not in added.text
+        made = send(http, "/v1/datasets", metadata("Fahrten", public=zones), trips).json()
+        path = f"/v1/datasets/{made['id']}"
+        changed = {"public": {"period_minutes": 30, "periods": 1, "reader": zones["reader"]}}
+        body = {
+            "metadata": (None, json.dumps(changed)),
+            "content": ("fahrten.csv", trips),
+        }
+        corrected = http.patch(path, files=body)
+        assert corrected.status_code == 200, corrected.text
+        assert corrected.json()["public"]["periods"] == 1
+        source = {"name": "Monate", "kind": "routing", "by": "label", "cap": {"epsilon": 1}}
+        rules = {name: one for name, one in PUBLIC["reader"].items() if name != "zones"}
+        source["public"] = {**PUBLIC, "reader": rules}
+        blocks = f"/v1/sources/{http.post('/v1/sources', json=source).json()['id']}/blocks"
+        block = {"block": "eins", "reader": {"zones": zones["reader"]["zones"]}}
+        assert send(http, blocks, block, bad).status_code == 422
+        assert send(http, blocks, block, trips).status_code == 201
+    with service.client(owner) as client:
+        asked = bodies.job(made["id"], epsilon=1, network=bodies.network(3), method="counts")
+        job = client.wait(client.submit(asked)["id"])
+        assert job["state"] == "succeeded", job
+    told = []
+    for role in ("analyst", "auditor"):
+        with service.http(service.key_of(role, "reads-traces")) as http:
+            for one in (path, "/v1/datasets", "/v1/sources", "/v1/audit-log", "/v1/ledger/entries"):
+                told.append(http.get(one).text)
+            told.append(http.get(f"/v1/jobs/{job['id']}").text)
+            for rest in ("result", "certificate"):
+                told.append(http.get(f"/v1/jobs/{job['id']}/{rest}").text)
+            told.append(http.post("/v1/plans", json=asked).text)
+    assert '"certificate"' in "".join(told)
+    assert '"columns"' in "".join(told)
+    told += capture.read_global_capture()
+    with psycopg.connect(superuser_url(postgres, service.settings), autocommit=True) as connection:
+        tables = connection.execute(
+            "SELECT schemaname, tablename FROM pg_tables WHERE tablename <> 'pg_authid'"
+        ).fetchall()
+        for table in tables:
+            found = connection.execute(
+                sql.SQL("SELECT t::text FROM {} t").format(sql.Identifier(*table))
+            )
+            told.append("\n".join(row[0] for row in found.fetchall()))
+    assert any("Fahrten" in one for one in told)
+    for name in NAMED:
+        for form in forms_of(name):
+            assert not any(form in one for one in told), form

@@ -295,6 +295,32 @@ def test_nodes_of_gmns_by_their_names(tmp_path: Path) -> None:
         read(tmp_path, columns={"node_name": "called"})
 
 
+def test_gmns_stays_gmns_whatever_is_chosen(tmp_path: Path) -> None:
+    """Lanes are multiplied and links without cars refused as ever, and nodes without a name keep
+    their ids."""
+    head, *links = LINK_CSV.splitlines()
+    plain = [f"alpha,{head}", *(f"0.{number},{link}" for number, link in enumerate(links, 1))]
+    first, *lines = NODE_CSV.splitlines()
+    nodes = [
+        f"name,{first}",
+        *((f"Place {n}" if n else "") + f",{line}" for n, line in enumerate(lines)),
+    ]
+    files = {**GMNS, "link.csv": "\n".join(plain), "node.csv": "\n".join(nodes)}
+    written(tmp_path, files)
+    bare = read(tmp_path).network
+    for columns in ({"b": "alpha"}, {"b": "alpha", "node_name": "name"}, {"capacity": "capacity"}):
+        found = read(tmp_path, columns=columns).network
+        for name in ("capacity", "free_flow_time"):
+            assert [link[name] for link in found["links"]] == [link[name] for link in bare["links"]]
+        assert ("b" in found["links"][0]) == ("b" in columns)
+    found = read(tmp_path, columns={"node_name": "name"}).network["node_names"]
+    assert sorted(found) == ["10", "Place 1", "Place 2"]
+    cycling = files["link.csv"].replace(",name", ",allowed_uses").replace("alpha", "beta")
+    written(tmp_path, {**files, "link.csv": cycling})
+    with pytest.raises(TableError, match="a link without cars"):
+        read(tmp_path, columns={"b": "beta"})
+
+
 def test_csv_by_its_own_names(tmp_path: Path) -> None:
     paths = written(
         tmp_path,

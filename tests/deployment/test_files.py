@@ -24,6 +24,7 @@ from typing import Any
 
 import pytest
 import typer
+import yaml
 
 from discreet.cli import app
 from discreet.installation import prepared
@@ -31,6 +32,7 @@ from discreet.settings import CREDENTIALS, Settings
 
 ROOT = Path(__file__).parents[2]
 DEPLOYMENT = ROOT / "docs" / "deployment"
+ARCHIVE = DEPLOYMENT / "archive"
 UNITS = sorted((DEPLOYMENT / "systemd").glob("*.service"))
 VARIABLES = {f"DISCREET_{name.upper()}" for name in Settings.model_fields} | {
     "DISCREET_CREDENTIALS"
@@ -214,6 +216,51 @@ def test_compose_has_the_shape_of_production() -> None:
         assert Path(one["file"]).name in script
 
 
+def test_each_postgresql_is_archived_alike() -> None:
+    """What the rehearsal (tests/reliability/test_archive.py) does with archive.conf is what compose
+    and CloudNativePG do."""
+    own = re.findall(r"^(\w+) = (?:'([^']*)'|(\w+))", (ARCHIVE / "archive.conf").read_text(), re.M)
+    settings = {name: quoted or plain for name, quoted, plain in own}
+    assert set(settings) == {"archive_mode", "archive_timeout", "archive_command"}
+    script = shlex.split(settings["archive_command"])[1]
+    compose = rehearsal.read_compose((ARCHIVE / "compose.yaml").read_text())
+    base, archived = COMPOSE["services"]["postgres"], compose["services"]["postgres"]
+    assert archived["command"] == [
+        *base["command"],
+        *(word for name, value in settings.items() for word in ("-c", f"{name}={value}")),
+    ]
+    (copier,) = set(compose["services"]) - {"postgres"}
+    assert f"sh {script} base;" in compose["services"][copier]["command"][2]
+    assert set(compose["services"][copier]["depends_on"]) <= set(COMPOSE["services"])
+    for service in compose["services"].values():
+        assert set(service["networks"]) <= set(COMPOSE["networks"])
+        assert set(service["secrets"]) <= set(compose["secrets"])
+        assert {place.partition(":")[0] for place in service["volumes"]} <= {
+            *COMPOSE["volumes"],
+            *compose["volumes"],
+        }
+    assert (
+        (ROOT / archived["build"] / "Dockerfile")
+        .read_text()
+        .endswith(f"COPY archive.sh {script}\n")
+    )
+    assert (
+        f"ExecStart=/bin/sh {script} base\n" in (ARCHIVE / "discreet-archive.service").read_text()
+    )
+    named = set(re.findall(r"\bARCHIVE_\w+", (ARCHIVE / "archive.sh").read_text()))
+    assert set(re.findall(r"\bARCHIVE_\w+(?==)", (ARCHIVE / "archive.env").read_text())) == named
+
+    store, cluster, daily = yaml.safe_load_all((ARCHIVE / "cloudnative-pg.yaml").read_text())
+    (plugin,) = cluster["spec"]["plugins"]
+    assert plugin["parameters"]["barmanObjectName"] == store["metadata"]["name"]
+    assert plugin["isWALArchiver"] is True
+    assert daily["spec"]["cluster"] == {"name": cluster["metadata"]["name"]}
+    assert daily["spec"]["pluginConfiguration"]["name"] == plugin["name"]
+    parameters = cluster["spec"]["postgresql"]["parameters"]
+    told = dict(word.split("=", 1) for word in base["command"][2::2])
+    assert {**told, "archive_timeout": f"{settings['archive_timeout']}s"} == parameters
+
+
 def test_prepared_secrets_are_private_and_kept(tmp_path: Path) -> None:
     if shutil.which("openssl") is None:
         pytest.skip("openssl is not installed: prepare-secrets.sh makes gRPC's certificate with it")
@@ -271,7 +318,8 @@ def test_systemd_understands_the_units(tmp_path: Path) -> None:
     if shutil.which("systemd-analyze") is None:
         pytest.skip("systemd-analyze is not installed")
     names = []
-    for path in (DEPLOYMENT / "systemd").iterdir():
+    units = *(DEPLOYMENT / "systemd").iterdir(), *ARCHIVE.glob("discreet-archive.*")
+    for path in units:
         for name in [path.name.replace("@.", f"@{number}.") for number in (1, 2)]:
             text = path.read_text().replace(
                 "/opt/discreet/bin/discreet", "/bin/true"

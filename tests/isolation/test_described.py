@@ -7,6 +7,8 @@ import json
 from itertools import chain, pairwise
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from discreet.errors import InvalidInput, PayloadTooLarge
@@ -15,6 +17,7 @@ from discreet.isolation.blocks import any_record
 from discreet.problems import DATASETS
 from discreet.problems.contents import Content
 from discreet.problems.descriptions import completed, without_names
+from tests.clients.test_containers import workbook
 
 TRIPS: dict[str, Any] = {"unit": "request", "zones": 3, "periods": 2, "period_minutes": 60}
 CLOCK = {"time_zone": "Europe/Berlin", "start": "2026-11-02T07:00", "zones": ["A", "B", "C"]}
@@ -94,8 +97,8 @@ TABLES: list[tuple[str, dict[str, Any], dict[str, Any], str, dict[str, list[str]
 ]
 
 
-def read(kind: str, public: dict[str, Any], text: str, form: str = "csv") -> Content:
-    content = text.encode()
+def read(kind: str, public: dict[str, Any], text: str | bytes, form: str = "csv") -> Content:
+    content = text.encode() if isinstance(text, str) else text
     job = {"kind": kind, "public": public, "format": form, "memory_bytes": 1 << 30}
     made = described.read(job, lambda: io.BytesIO(content), len(content))
     model: Any = DATASETS[kind]
@@ -135,11 +138,184 @@ def test_one_unit_less_is_its_records_less(
         assert len(missing) <= len(gone)
 
 
+def in_wide(each: dict[str, list[str]]) -> str:
+    """A row for each time and a column for each meter, beside a sum, and units below the names."""
+    cells = zip(*each.values(), strict=True)
+    lines = [";".join(("Zeit", *each, "Summe")), ";".join(["", *["kWh"] * len(each), "kWh"])]
+    lines += [f"25.10.2026 0{at};{';'.join(row)};9" for at, row in zip(HOURS, cells, strict=True)]
+    return "\n".join(lines)
+
+
+HOURS = ("1:30", "2:00", "2:30", "2:00", "2:30", "3:00")
+"""The night in which clocks show an hour twice."""
+METERS_OF_A_NIGHT = {
+    **METERS,
+    "steps": 6,
+    "meters": {
+        "start": "2026-10-25T01:30+02:00",
+        "interval_seconds": 1800,
+        "gaps": "leave_out",
+        "carry": 1,
+    },
+}
+OF_A_NIGHT = {"time_zone": "Europe/Berlin", "decimal": ",", "units": "kWh"}
+LOADS = {
+    "Ä": ["0,1", "0,2", "0,3", "1,5", "2", "0"],
+    "B": ["0,1", "", "0,3", "1,5", "2", "0"],
+    "C": ["0,1", "", "", "1,5", "2", "0"],
+    "D": ["1", "1", "1", "1", "1", "1"],
+}
+OUTCOMES: dict[str, dict[str, Any]] = {
+    "rewards": {
+        "rewards": {"well": 1, "ill": 0, "NA": 0.5},
+        "behaviour": {"treat": 0.5, "wait": 0.5},
+        "target": {"treat": 1, "wait": 0},
+    },
+    "formula": {
+        "rewards": {"well": 1, "ill": 0, "NA": 0.5},
+        "behaviour": {"treat": "1/(1+exp(2-0.03*age))", "wait": "rest"},
+        "target": "age >= 65 -> treat, else wait",
+        "missing": "carry",
+        "decimal": ",",
+    },
+}
+STAYS = {
+    "p": ["p;01/02/2026;30;treat;well", "p;02/02/2026;70,5;wait;ill"],
+    "q": ["q;01/02/2026;80;treat;NA", "q;02/02/2026;81;treat;well", "q;03/02/2026;;treat;ill"],
+    "r": ["r;02/02/2026;60;wait;ill"],
+}
+DAYS = {"dates": "day_first"}
+TRIP_ROWS = [
+    ["Ä", "B", "02.11.2026 07:10", "1.234,5"],
+    ["B", "C", "02.11.2026 08:10", "2"],
+    ["Ä", "C", "02.11.2026 08:20", "1.000"],
+    ["Ä", "X", "02.11.2026 07:10", "3"],
+    ["B", "Ä", "02.11.2026 11:10", "3"],
+    ["C", "Ä", "09.11.2026 07:20", "4"],
+]
+TRIP_NAMES = ["Von", "Nach", "Zeit", "Fahrten"]
+NAMED = {"origin": "Von", "destination": "Nach", "time": "Zeit", "count": "Fahrten"}
+GERMAN = {**CLOCK, **LEAVES, "zones": ["Ä", "B", "C"]}
+WEIGHED = {**TRIPS, "trip_scale": 2, "columns": NAMED}
+
+
+def lines_of(rows: dict[str, list[str]], head: str) -> str:
+    return head + "\n".join(chain(*rows.values()))
+
+
+def trips_of(rows: dict[str, list[str]]) -> str:
+    return "\n".join([";".join(TRIP_NAMES), *chain(*rows.values())])
+
+
+def sheets_of(rows: dict[str, list[str]]) -> bytes:
+    """A workbook, with units below the names."""
+    cells: list[list[Any]] = [line.split(";") for line in chain(*rows.values())]
+    for row in cells:
+        row[3] = float(row[3].replace(".", "").replace(",", "."))
+    return workbook([TRIP_NAMES, ["", "", "", "Fzg"], *cells])
+
+
+def parquet_of(rows: dict[str, list[str]]) -> bytes:
+    sink = io.BytesIO()
+    cells = [line.split(";") for line in chain(*rows.values())]
+    pq.write_table(pa.table(dict(zip(TRIP_NAMES, zip(*cells, strict=True), strict=True))), sink)
+    return sink.getvalue()
+
+
+def json_of(rows: dict[str, list[str]]) -> bytes:
+    cells = [line.split(";") for line in chain(*rows.values())]
+    return json.dumps([dict(zip(TRIP_NAMES, row, strict=True)) for row in cells]).encode()
+
+
+BY_ROW = {str(number): [";".join(row)] for number, row in enumerate(TRIP_ROWS)}
+WAYS: list[tuple[str, str, dict[str, Any], dict[str, Any], str, dict[str, list[str]], Any]] = [
+    *(
+        (
+            name,
+            "routing",
+            WEIGHED,
+            {**GERMAN, "decimal": ",", "thousands": ".", **rules},
+            form,
+            BY_ROW,
+            build,
+        )
+        for name, form, rules, build in (
+            ("cp1252", "csv", {"encoding": "cp1252"}, lambda rows: trips_of(rows).encode("cp1252")),
+            ("utf-16", "csv", {}, lambda rows: trips_of(rows).encode("utf-16")),
+            ("rounded", "csv", {"round_trips": True}, trips_of),
+            ("weeks", "csv", {"every": "week"}, trips_of),
+            ("parquet", "parquet", {}, parquet_of),
+            ("json", "json", {}, json_of),
+            ("sheet", "xlsx", {"units_row": True, "sheet": "Sheet"}, sheets_of),
+        )
+    ),
+    (
+        "wide meters",
+        "dr_ensemble",
+        {**METERS_OF_A_NIGHT, "columns": {"time": "Zeit"}},
+        {**OF_A_NIGHT, "participants": "columns", "except": ["Summe"], "units_row": True},
+        "csv",
+        LOADS,
+        in_wide,
+    ),
+    (
+        "long meters of a night",
+        "dr_ensemble",
+        METERS_OF_A_NIGHT,
+        OF_A_NIGHT,
+        "csv",
+        {
+            name: [f"25.10.2026 0{at};{name};{kw}" for at, kw in zip(HOURS, kws, strict=True)]
+            for name, kws in LOADS.items()
+        },
+        lambda rows: lines_of(rows, "time;participant;kw\n"),
+    ),
+    *(
+        (
+            name,
+            "off_policy_evaluation",
+            {**VISITS, "max_ratio": 5},
+            {**DAYS, **rules},
+            "csv",
+            STAYS if name == "formula" else {one: STAYS[one] for one in "pr"},
+            lambda rows: lines_of(rows, "patient;time;age;action;reward\n"),
+        )
+        for name, rules in OUTCOMES.items()
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "public", "rules", "form", "each", "build"),
+    [one[1:] for one in WAYS],
+    ids=[one[0] for one in WAYS],
+)
+def test_one_unit_less_is_its_records_less_in_every_form(
+    kind: str,
+    public: dict[str, Any],
+    rules: Any,
+    form: str,
+    each: dict[str, list[str]],
+    build: Any,
+) -> None:
+    whole = completed(kind, {**public, "reader": rules})
+    everything = units(read(kind, whole, build(each), form))
+    assert len(everything) > 1
+    for left, gone in each.items():
+        rest = {name: rows for name, rows in each.items() if name != left}
+        missing = [*everything]
+        for one in units(read(kind, whole, build(rest), form)):
+            missing.remove(one)  # all others are what they were
+        assert len(missing) <= len(gone)
+
+
 def test_names_are_in_no_answer() -> None:
     public = completed("routing", {**TRIPS, "reader": {**CLOCK, **LEAVES, "except": ["Summe"]}})
     assert "zones" not in without_names(public)["reader"]
     assert "except" not in without_names(public)["reader"]
-    kept = {"reader": {"zones": {"network": "net_1"}}}
+    wide = {"reader": {"participants": ["Anna's meter"], "units": "kWh"}}
+    assert without_names(wide) == {"reader": {"units": "kWh"}}
+    kept = {"reader": {"zones": {"network": "net_1"}, "participants": "columns"}}
     assert without_names(kept) == kept
     assert any_record(
         read("routing", completed("routing", {**TRIPS, "reader": CLOCK}), HEAD + ROWS[0])

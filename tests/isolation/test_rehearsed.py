@@ -15,12 +15,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import h5py
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pc
 import pyarrow.parquet as pq
 import pytest
 
-from discreet.isolation import children
+from discreet.isolation import children, described
 from discreet.isolation.children import ChildFailed, Crashed, Limits, Raised, Zygote
 from discreet.isolation.partitions import WHOLE_ROWS
 from discreet.isolation.reading import UPLOAD, target_bytes
@@ -29,8 +31,10 @@ from discreet.isolation.tasks import READING, SOLVING
 from discreet.problems import DATASETS, KINDS
 from discreet.problems.base import read_example
 from discreet.problems.contents import framed, pack, unpack
+from discreet.problems.descriptions import completed
 from discreet.problems.federation import FederatedProblem
 from discreet.storage.sealing import ChunkCipher, SealedWriter, new_data_key, seal_stream
+from tests.clients.test_containers import workbook
 
 LIMITS = Limits(4 << 30, 300, 300.0, target_bytes(1 << 30))
 
@@ -139,6 +143,7 @@ async def upload(
     form: str,
     content: bytes,
     whole_rows: int = WHOLE_ROWS,
+    **more: Any,
 ) -> None:
     key = "11" * 32
     job = {
@@ -160,9 +165,12 @@ async def upload(
         writer.write(content)
         writer.finish()
         given = {**job, **keys, "upload_bytes": writer.sealed_bytes, "content_bytes": 1 << 30}
-        given["whole_rows"] = whole_rows
+        given |= {"whole_rows": whole_rows, **more}
         header = {"step": "read", "arguments": given}
         await watch.run(name, header, b"", tuple(file.fileno() for file in files))
+        if more.get("described") and not name.startswith(("sample", "torn")):
+            header["step"] = "preview"
+            await watch.run(f"{name}, looked at", header, b"", (source.fileno(),))
 
 
 def json_files(kind: str, content: dict[str, Any]) -> Iterator[tuple[str, bytes]]:
@@ -302,6 +310,103 @@ def test_a_reader_loads_and_opens_nothing(reading: Watching, kind: str) -> None:
     } == {}
 
 
+ROWS: list[tuple[Any, ...]] = [
+    ("Köln", "B", datetime(2026, 11, 2, 7, 10), 1.5),
+    ("B", "Köln", datetime(2026, 11, 2, 8, 10), 2),
+]
+NAMES = ("Von", "Nach", "Zeit", "Fahrten")
+TRIPS: dict[str, Any] = {
+    "unit": "request",
+    "zones": 2,
+    "periods": 2,
+    "period_minutes": 60,
+    "trip_scale": 10,
+    "columns": {"origin": "Von", "destination": "Nach", "time": "Zeit", "count": "Fahrten"},
+}
+RULES: dict[str, Any] = {
+    "time_zone": "Europe/Berlin",
+    "start": "2026-11-02T07:00",
+    "zones": ["Köln", "B"],
+}
+
+
+def own_files() -> Iterator[tuple[str, str, dict[str, Any], str, bytes]]:
+    """Name, kind, public part, form and bytes of tables of somebody's own: what is rehearsed, and
+    what is not."""
+    for number, (kind, public, form, content) in enumerate(described.samples()):
+        yield f"sample {number} {form}", kind, public, form, content
+
+    def of(rules: dict[str, Any]) -> dict[str, Any]:
+        return completed("routing", {**TRIPS, "reader": {**RULES, **rules}})
+
+    lines = [f"{o};{d};{t:%d.%m.%Y %H:%M};{str(n).replace('.', ',')}" for o, d, t, n in ROWS]
+    text = "\n".join([";".join(NAMES), *lines])
+    for encoding in ("cp1252", "cp1250", "mac_roman", "iso8859_15", "utf-16", "cp850", "cp1140"):
+        said = {} if encoding == "utf-16" else {"encoding": encoding}
+        yield f"csv {encoding}", "routing", of(said), "csv", text.encode(encoding)
+    for encoding in ("shift_jis", "gb18030", "koi8_r", "cp864"):  # which lack some of its letters
+        yield f"csv {encoding}", "routing", of({"encoding": encoding}), "csv", text.encode("cp1252")
+    for zone in ("Asia/Kathmandu", "Pacific/Chatham", "America/Bogota", "Etc/GMT+12", "UTC"):
+        for every in ({}, {"every": "weekday"}):
+            rules = of({"time_zone": zone, **every})
+            yield f"csv {zone} {every}", "routing", rules, "csv", text.encode()
+    table = pa.table(dict(zip(NAMES, zip(*ROWS, strict=True), strict=True)))
+    zoned = table.set_column(2, "Zeit", table["Zeit"].cast(pa.timestamp("ms", "Asia/Tokyo")))
+    typed = table.set_column(0, "Von", table["Von"].dictionary_encode())
+    typed = typed.set_column(3, "Fahrten", typed["Fahrten"].cast(pa.decimal128(9, 1)))
+    compressions = [(one, "plain", table) for one in ("none", "gzip", "zstd", "brotli", "lz4")]
+    for compression, what, one in (
+        *compressions,
+        ("snappy", "zoned", zoned),
+        ("snappy", "typed", typed),
+    ):
+        sink = io.BytesIO()
+        pq.write_table(one, sink, compression=compression)
+        yield f"parquet {compression} {what}", "routing", of({}), "parquet", sink.getvalue()
+    yield "xlsx", "routing", of({}), "xlsx", workbook([NAMES, *ROWS])
+    sheets = workbook([("x",)], Other=[NAMES, ("", "", "", "Fzg"), *ROWS])
+    yield "xlsx sheet", "routing", of({"sheet": "Other", "units_row": True}), "xlsx", sheets
+    yield "xlsx, which sheet?", "routing", of({}), "xlsx", sheets
+    objects = [{**dict(zip(NAMES, row, strict=True)), "Zeit": str(row[2])} for row in ROWS]
+    yield "json", "routing", of({}), "json", json.dumps(objects).encode()
+    yield (
+        "json columns",
+        "routing",
+        of({}),
+        "json",
+        json.dumps(table.to_pydict(), default=str).encode(),
+    )
+    matrix = {"unit": "request", "zones": 2, "periods": 1, "period_minutes": 60, "reader": {}}
+    for options in ({"compression": "gzip"}, {"compression": "lzf"}, {"shuffle": True}, {}):
+        sink = io.BytesIO()
+        with h5py.File(sink, "w") as file:
+            file.create_dataset("data/a", data=[[0.0, 2.0], [1.0, 0.0]], chunks=(2, 2), **options)
+            file["lookup/names"] = np.array([b"x", b"y"])
+        yield f"omx {options}", "routing", completed("routing", matrix), "omx", sink.getvalue()
+
+
+@pytest.mark.timeout(600)
+def test_a_reader_of_described_tables_loads_and_opens_nothing(reading: Watching) -> None:
+    """Of any time zone and any codec: they are met beforehand."""
+
+    async def work(watch: Watch) -> None:
+        draw = random.Random(5)
+        more = {"described": True, "memory_bytes": 1 << 30, "zones": None}
+        for name, kind, public, form, content in own_files():
+            await upload(watch, name, kind, public, form, content, **more)
+            if not name.startswith(("csv", "sample")):
+                bad = torn(draw, content)
+                await upload(watch, f"torn {name}", kind, public, form, bad, **more)
+
+    watch = reading(work)
+    assert watch.caught == {}
+    for form in ("csv cp1252", "csv Pacific/Chatham {}", "xlsx", "json", "parquet zstd plain"):
+        assert watch.ends[form] == "done", form
+    assert "InvalidInput" in watch.ends.values()
+    known = ("done", "InvalidInput", "PayloadTooLarge")
+    assert {name: end for name, end in watch.ends.items() if end not in known} == {}
+
+
 # Steps of jobs ------------------------------------------------------------------------------------
 
 
@@ -438,7 +543,9 @@ def nothing() -> Iterator[Watching]:
         yield go
 
 
-@pytest.mark.parametrize("does", ["opens", "opens unseen", "imports"])
+@pytest.mark.parametrize(
+    "does", ["opens", "opens unseen", "imports", "meets a time zone", "meets a codec"]
+)
 def test_the_watch_notices(nothing: Watching, does: str) -> None:
     async def work(watch: Watch) -> None:
         await watch.run("honest", {"step": "careless", "does": "nothing"})

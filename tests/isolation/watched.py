@@ -7,12 +7,14 @@ hook, which knows names, and by the walls, which also see what libraries open on
 
 from __future__ import annotations
 
+import codecs
 import os
 import struct
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from discreet.isolation import sandbox, zygote
 from discreet.isolation.tasks import Step, Task
@@ -75,6 +77,10 @@ def careless(task: Task) -> None:
             sandbox._libc.open(b"/etc/hostname", 0)
         case "imports":
             import sched  # noqa: F401
+        case "meets a time zone":
+            ZoneInfo("Pacific/Chatham")
+        case "meets a codec":
+            codecs.lookup("cp1140")
 
 
 if __name__ == "__main__":

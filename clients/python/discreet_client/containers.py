@@ -144,7 +144,7 @@ def table_of(
     if not isinstance(units_row, bool):
         raise TableError("reader.units_row is true or false: whether units stand below the names")
     if file is None or file.form == "parquet":
-        table = from_columns(source) if file is None else from_columns(_parquet(file))
+        table = from_columns(source if file is None else parquet_table(file.open, file.name))
     elif file.form == "csv":
         return read_csv(
             file.read(),
@@ -167,17 +167,18 @@ def table_of(
 # Parquet ------------------------------------------------------------------------------------------
 
 
-def _parquet(file: File) -> Any:
+def parquet_table(opens: Callable[[], BinaryIO], name: str) -> Any:
+    """The rows of a file, as Arrow. TableError."""
     try:
         import pyarrow  # noqa: PLC0415 - optional
         import pyarrow.parquet as pq  # noqa: PLC0415
     except ImportError:
         raise MissingExtra("pyarrow", "arrow", "a Parquet file") from None
     try:
-        with file.open() as opened:
+        with opens() as opened:
             return pq.read_table(opened, use_threads=False, pre_buffer=False)
     except (pyarrow.ArrowException, ValueError, OSError):
-        raise TableError(f"{file.name} cannot be read as Parquet: is it whole?") from None
+        raise TableError(f"{name} cannot be read as Parquet: is it whole?") from None
 
 
 # JSON ---------------------------------------------------------------------------------------------

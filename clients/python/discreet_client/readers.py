@@ -46,6 +46,9 @@ LONGEST_SHOWN = 80
 OF_FILES = ("dates", "decimal", "encoding", "sheet", "thousands", "units_row")
 """Rules of how a table is written, whatever its kind."""
 
+RULES = frozenset((*OF_FILES, *trips.RULES, *patients.RULES, *readings.RULES))
+"""Names of all rules."""
+
 Checks = Callable[
     [Table, Mapping[str, Any], Mapping[str, Any], Mapping[str, str]], Iterable[Callable[[], Any]]
 ]
@@ -140,7 +143,7 @@ def sendable(
 
 def without_names(public: Mapping[str, Any]) -> dict[str, Any]:
     """A public part without what may hold names of people, meters or places: `zones` but those of
-    a stored network, and `except`. This is what is stored and shown."""
+    a stored network, a list of `participants`, and `except`. This is what is stored and shown."""
     rules = public.get("reader")
     if not isinstance(rules, Mapping):
         return dict(public)
@@ -148,6 +151,8 @@ def without_names(public: Mapping[str, Any]) -> dict[str, Any]:
     zones = kept.get("zones")
     if zones is not None and not (isinstance(zones, Mapping) and set(zones) == {"network"}):
         del kept["zones"]
+    if "participants" in kept and not isinstance(kept["participants"], str):
+        del kept["participants"]
     return {**public, "reader": kept}
 
 

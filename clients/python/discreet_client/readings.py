@@ -46,6 +46,7 @@ from discreet_client.names import names_of, totals
 from discreet_client.reading import Notes, Reading, check_rules, counted, is_figure
 from discreet_client.tables import MOST_NAMED, Issue, Table, TableError, missing
 
+RULES = ("except", "participants", "time_zone", "units")
 MOST_STATES = 10**8
 """That a table's readings become here, with what is carried over."""
 POWER, ENERGY = "kW", "kWh"
@@ -76,7 +77,7 @@ def readings_of(
 
     What the service would refuse by the public rule is refused here, by line and meter.
     """
-    check_rules(rules, ["time_zone", "participants", "except", "units"], "meters")
+    check_rules(rules, RULES, "meters")
     public = begun(public, trips.place_of(rules.get("time_zone")))
     columns, rules = _as_power(table, rules, columns)
     hours = _hours(public, rules)

@@ -45,13 +45,14 @@ def read(
     try:
         return _read(kind, source, (told, rules, named), role, by=by, name=name, form=form)
     except TableError as error:
-        if not any(one.about == "columns" for one in error.issues):
+        lacks = next((one for one in error.issues if one.about == "columns"), None)
+        if lacks is None:
             raise
         dates = role == DATE and by in _FORMS and named.get(DATE, DATE) in str(error)
         way = "the source says how columns are called: rename them in this file"
         way += ", or create a source with reader.block=time, by which days are" if dates else ""
-        says = str(error).partition("; say ")[0]
-        raise TableError(f"{says}; {way}", "columns") from None
+        says = f"{lacks.says.partition('; say ')[0]}; {way}"
+        raise TableError(says, "", Issue(says, column=lacks.column, about="columns")) from None
 
 
 def _read(

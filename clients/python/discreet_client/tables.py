@@ -126,7 +126,7 @@ class Issue:
     def way_out(self) -> str | None:
         """The rule of the description that would help: `reader.decimal`, `columns`."""
         if self.about in ("", "finite"):
-            named = _RULE.search(self.says) or _PUBLIC.search(self.says)
+            named = _RULE.search(self.cause) or _PUBLIC.search(self.cause)
             return named and named[0]
         whole = self.about == "columns" or self.about.startswith("public.")
         return self.about if whole else f"reader.{self.about}"
@@ -435,18 +435,16 @@ class Table:
                     "columns",
                 )
             if name not in self.columns:
-                raise TableError(
-                    f"no column {name}; columns are: {self.listed()}; say {words.columns(role)}",
-                    "columns",
-                )
+                says = f"no column {name}; columns are: {self.listed()}; say {words.columns(role)}"
+                raise TableError(says, "", Issue(says, column=name, about="columns"))
         lacking = [role for role in needed if columns.get(role, role) not in self.columns]
         if lacking:
             role, more = lacking[0], "" if len(lacking) == 1 else f" (nor {', '.join(lacking[1:])})"
-            raise TableError(
+            says = (
                 f"no column {role}{more}; columns are: {self.listed()}; say "
-                f"{words.columns(*lacking)}",
-                "columns",
+                f"{words.columns(*lacking)}"
             )
+            raise TableError(says, "", Issue(says, column=role, about="columns"))
         for role in OWNERS:
             for other in columns if role in columns else ():
                 if other != role and columns[other] == columns[role]:

@@ -2452,7 +2452,7 @@ export interface components {
             participants?: number | null;
             /**
              * Reader
-             * @description Rules by which a table of your own is read, such as `{"decimal": ",", "time_zone": "Europe/Berlin"}` (docs/own-files.md); with it or `columns` the content is such a table. `zones` as a list and `except` are used and not stored
+             * @description Rules by which a table of your own is read, such as `{"decimal": ",", "time_zone": "Europe/Berlin"}` (docs/own-files.md); with it or `columns` the content is such a table. `zones` and `participants` as lists, and `except`, are used and not stored
              * @default null
              */
             reader?: {
@@ -4347,7 +4347,7 @@ export interface components {
             ranges?: components["schemas"]["FeatureRange"][] | null;
             /**
              * Reader
-             * @description Rules by which a table of your own is read, such as `{"decimal": ",", "time_zone": "Europe/Berlin"}` (docs/own-files.md); with it or `columns` the content is such a table. `zones` as a list and `except` are used and not stored
+             * @description Rules by which a table of your own is read, such as `{"decimal": ",", "time_zone": "Europe/Berlin"}` (docs/own-files.md); with it or `columns` the content is such a table. `zones` and `participants` as lists, and `except`, are used and not stored
              * @default null
              */
             reader?: {
@@ -5689,7 +5689,7 @@ export interface components {
             periods: number;
             /**
              * Reader
-             * @description Rules by which a table of your own is read, such as `{"decimal": ",", "time_zone": "Europe/Berlin"}` (docs/own-files.md); with it or `columns` the content is such a table. `zones` as a list and `except` are used and not stored
+             * @description Rules by which a table of your own is read, such as `{"decimal": ",", "time_zone": "Europe/Berlin"}` (docs/own-files.md); with it or `columns` the content is such a table. `zones` and `participants` as lists, and `except`, are used and not stored
              * @default null
              */
             reader?: {

@@ -16,7 +16,6 @@ import typer
 
 from discreet.cli import (
     access,
-    archive,
     beginning,
     datasets,
     installation,
@@ -84,7 +83,6 @@ app.add_typer(access.caps, name="cap")
 app.add_typer(sessions.app, name="session")
 app.add_typer(studies.converters, name="convert")
 app.add_typer(secrets.app, name="secrets")
-app.add_typer(archive.app, name="archive")
 
 
 @cache

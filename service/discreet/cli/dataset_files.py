@@ -120,6 +120,23 @@ def described(
     return {**body, "public": public}
 
 
+def sent_as(body: dict[str, Any], of: str) -> dict[str, Any]:
+    """The body with the description of its table, where it has one, as it is sent: with the names
+    of a file of zones in the file's place."""
+    from discreet_client import readers  # noqa: PLC0415 - loads NumPy
+
+    public = body["public"]
+    if not isinstance(public, dict) or not {"reader", "columns"} & public.keys():
+        return body
+    try:
+        said, notes = readers.sendable(public)
+    except ValueError as error:
+        raise InvalidInput(f"{of}: {error}") from None
+    for note in notes:
+        typer.echo(f"{of}: {note}", err=True)
+    return {**body, "public": said}
+
+
 def read_file(
     file: Path,
     body: dict[str, Any],

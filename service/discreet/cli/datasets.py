@@ -18,6 +18,7 @@ from discreet.cli.dataset_files import (
     pairs_of,
     public_part,
     read_file,
+    sent_as,
     what_is_published,
     whole_body,
     zones_of,
@@ -234,7 +235,7 @@ def add(
     rules = {name: value for name, value in given_rules if value is not None}
     if where is not None:
         placed = {"content_from": where, **({"content_stays": True} if stays else {})}
-        whole = body = {**described(body, pairs_of(columns), rules), **placed}
+        whole = body = {**sent_as(described(body, pairs_of(columns), rules), where), **placed}
     elif whole is None:
         body = read_file(file, body, pairs_of(columns), rules, local=local)
         whole = body if "content" in body else None

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
-from scipy.spatial import cKDTree
 
 from discreet.solvers.traffic.traffic_assignment import Network
 
@@ -105,6 +104,8 @@ def zone_radius(where: Floats, network: Network) -> float:
     length = length[length > 0]
     radius = 0.2 if not length.size else min(0.2, 0.2 * float(np.median(length)))
     if network.nodes > 1:
+        from scipy.spatial import cKDTree  # noqa: PLC0415 - the template of solvers draws nothing
+
         apart = np.asarray(cKDTree(where).query(where, k=2)[0])[:, 1]
         radius = min(radius, 0.45 * float(np.quantile(apart, 0.05)))
     return max(radius, 0.02)

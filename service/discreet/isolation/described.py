@@ -11,7 +11,7 @@ import importlib
 import io
 import json
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from encodings.aliases import aliases
@@ -54,9 +54,21 @@ class Described:
 
 def warm_up() -> None:
     """Meet all time zones and codecs: 4 MB, a quarter of a second."""
+    _forget_plugins()
     _zones[:] = map(ZoneInfo, sorted(available_timezones()))
     for name in sorted({*aliases.values(), "utf_8_sig", "utf_16_le", "utf_16_be"} - {"mbcs"}):
         codecs.lookup(name)
+
+
+def _forget_plugins() -> None:
+    """Of a file that is broken, or packed in a way that it does not know, HDF5 looks for a library
+    on the disk that could read it. Here it knows no folder of such."""
+    try:
+        plugins: Any = importlib.import_module("h5py.h5pl")
+    except ImportError:
+        return
+    for _ in range(plugins.size()):
+        plugins.remove(0)
 
 
 def check_size(form: str, size: int, memory: int) -> None:
@@ -67,9 +79,14 @@ def check_size(form: str, size: int, memory: int) -> None:
         raise PayloadTooLarge(f"{says}, this one has {size}: {HOME}")
 
 
-def read(job: Mapping[str, Any], opened: Callable[[], BinaryIO], size: int) -> Described:
-    """The table of a file by the description in `job.public`. InvalidInput, an issue for each
-    mistake; PayloadTooLarge.
+def read(
+    job: Mapping[str, Any],
+    opened: Callable[[], BinaryIO],
+    size: int,
+    parts: Sequence[Callable[[], BinaryIO]] = (),
+) -> Described:
+    """The table of a file by the description in `job.public`; of several Parquet files, its parts,
+    the rows of all. InvalidInput, an issue for each mistake; PayloadTooLarge.
 
     job: kind, public, format, `zones` (names of a stored network's zones), `memory_bytes`, `block`.
     """
@@ -91,14 +108,29 @@ def read(job: Mapping[str, Any], opened: Callable[[], BinaryIO], size: int) -> D
         public["reader"] = rules = {**rules, "zones": job["zones"]}
     try:
         block = job.get("block") or {"by": "label", "name": ""}
+        source = _together(parts) if len(parts) > 1 else opened
+        form = None if len(parts) > 1 else form
         reading = source_blocks.read(
-            job["kind"], opened, public, columns, form=form, by=block["by"], name=block["name"]
+            job["kind"], source, public, columns, form=form, by=block["by"], name=block["name"]
         )
     except TableError as error:
         raise InvalidInput(issues_of(error, "/content")) from None
     except MissingExtra as error:
         raise InvalidInput(str(error), pointer="/content") from None
     return Described({**reading.public, **_described(stored)}, _arrow(reading), reading.notes)
+
+
+def _together(parts: Sequence[Callable[[], BinaryIO]]) -> Any:
+    """The rows of Parquet files, as Arrow. TableError where they are none, or no one table."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    from discreet_client.containers import parquet_table  # noqa: PLC0415
+    from discreet_client.tables import TableError  # noqa: PLC0415
+
+    tables = [parquet_table(opened, "a file") for opened in parts]
+    if any(not one.schema.equals(tables[0].schema) for one in tables):
+        raise TableError("the files differ in their columns or types")
+    return pa.concat_tables(tables)
 
 
 def _described(public: Mapping[str, Any]) -> dict[str, Any]:

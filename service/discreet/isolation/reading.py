@@ -138,12 +138,9 @@ def _described(
     parts: Sequence[Callable[[], BinaryIO]],
 ) -> tuple[Any, Any, list[str]]:
     """Public part, content and notes of a file that is read by its description."""
-    if len(parts) > 1:
-        says = "files of your own columns are read one by one: name one of them"
-        raise InvalidInput(says, pointer="/content")
-    if job.get("block") is not None and _is_empty(kind, opened, job["format"], ()):
+    if job.get("block") is not None and _is_empty(kind, opened, job["format"], parts):
         return public, kind.nothing(public), []
-    made = described.read(job, opened, job["upload_bytes"])
+    made = described.read(job, opened, job["upload_bytes"], parts)
     public = kind.read_public(made.public)
     return public, kind.read_table(public, made.table), made.notes
 

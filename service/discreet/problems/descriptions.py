@@ -52,8 +52,8 @@ Rules = Annotated[
     Field(
         description="Rules by which a table of your own is read, such as "
         '`{"decimal": ",", "time_zone": "Europe/Berlin"}` (docs/own-files.md); with it or '
-        "`columns` the content is such a table. `zones` as a list and `except` are used and not "
-        "stored"
+        "`columns` the content is such a table. `zones` and `participants` as lists, and `except`, "
+        "are used and not stored"
     ),
 ]
 Names = Annotated[

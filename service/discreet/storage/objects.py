@@ -61,11 +61,9 @@ class StorageTrouble(Unavailable):
 
 
 class Objects:
-    """Named objects below one address: those whose names `names` matches. Its calls block, so
-    they belong in threads."""
+    """Contents below one address, by their names. Its calls block, so they belong in threads."""
 
-    def __init__(self, url: str, names: re.Pattern[str] = CONTENTS) -> None:
-        self._names = names
+    def __init__(self, url: str) -> None:
         try:
             self._files, self._root = fsspec.url_to_fs(url, **_impatience(url.partition("://")[0]))
         except ImportError:
@@ -102,17 +100,12 @@ class Objects:
         """A content in parts. SealBroken if it does not exist, StorageTrouble if it cannot be
         read."""
         try:
-            yield from self.parts(name)
+            file = self._ask(lambda: self._files.open(self._path(name), "rb"))
+            while part := self._ask(lambda: file.read(CHUNK_BYTES)):
+                yield part
+            self._ask(file.close)
         except FileNotFoundError as error:
             raise SealBroken("the content does not exist") from error
-
-    def parts(self, name: str) -> Iterator[bytes]:
-        """An object in parts. FileNotFoundError if it does not exist, StorageTrouble if it
-        cannot be read."""
-        file = self._ask(lambda: self._files.open(self._path(name), "rb"))
-        while part := self._ask(lambda: file.read(CHUNK_BYTES)):
-            yield part
-        self._ask(file.close)
 
     def between(self, name: str, start: int, end: int) -> Iterator[bytes]:
         """The bytes start..end-1 of a content, in parts. Errors as of `read`; fewer bytes where it
@@ -139,23 +132,6 @@ class Objects:
         except FileNotFoundError:  # nothing was ever stored
             return []
 
-    def names(self) -> list[str]:
-        """Of all objects that are ours."""
-        try:
-            return [name for name, _ in self._entries()]
-        except FileNotFoundError:
-            return []
-
-    def beginning(self, prefix: str) -> list[str]:
-        """Names of the objects that are ours and begin so: of many objects, without those before
-        and behind."""
-        try:
-            found = self._ask(lambda: self._files.find(self._root, maxdepth=1, prefix=prefix))
-        except FileNotFoundError:
-            return []
-        names = (str(one).rpartition("/")[2] for one in found)
-        return [one for one in names if one.startswith(prefix) and self._names.fullmatch(one)]
-
     def _entries(self) -> list[tuple[str, dict[str, Any]]]:
         found = self._ask(lambda: self._files.ls(self._root, detail=True, refresh=True))
         files = (
@@ -163,7 +139,7 @@ class Objects:
             for entry in found
             if entry["type"] == "file"
         )
-        return [(name, entry) for name, entry in files if self._names.fullmatch(name)]
+        return [(name, entry) for name, entry in files if CONTENTS.fullmatch(name)]
 
     def _written(self, entry: dict[str, Any]) -> datetime:
         at = entry.get("mtime", entry.get("LastModified"))
@@ -220,7 +196,7 @@ class Objects:
             ) from None
 
     def _path(self, name: str) -> str:
-        if not self._names.fullmatch(name):
+        if not CONTENTS.fullmatch(name):
             raise ValueError("not the name of an object")
         return f"{self._root.rstrip('/')}/{name}"
 

@@ -34,7 +34,7 @@ from discreet.usecases.access import require
 from discreet.usecases.budgets import cap_amounts, filter_limits
 from discreet.usecases.content_sizes import ContentSizes
 from discreet.usecases.dataset_accounts import check_account, of_known
-from discreet.usecases.descriptions import zone_names
+from discreet.usecases.descriptions import called, zone_names
 from discreet.usecases.known_contents import require_same_use
 from discreet.usecases.places.reading import tried
 from discreet.usecases.places.rules import Located
@@ -172,21 +172,28 @@ async def sealed_content(
                 raise InvalidInput(says, pointer="/already_read")
             if source.stays and holds_names(request.public.model_dump(mode="json")):
                 says = (
-                    "names of zones and `except` are not stored, and a content that stays is read "
+                    "names of zones and columns are not stored, and a content that stays is read "
                     'again: name a stored network, {"zones": {"network": "net_…"}}, or let the '
                     "content be stored"
                 )
                 raise InvalidInput(says, pointer="/public/reader")
-            async with tried(services, principal, source, request.kind):
+            zones = await zone_names(services, principal.tenant_id, request.public)
+            columns = called(request.public)
+            async with tried(services, principal, source, request.kind, columns):
                 upload = await fetch(services, principal, source.text)
                 try:
-                    read = await _read(services, principal, request, upload, dataset_id, data_key)
+                    read = await _read(
+                        services, principal, request, upload, dataset_id, data_key, zones
+                    )
                 finally:
                     upload.close()
             if source.stays:
                 stay = Stay(source.text, principal.name, request.block, request.most_bytes)
         else:
-            read = await _read(services, principal, request, source, dataset_id, data_key)
+            zones = None
+            if not request.already_read:
+                zones = await zone_names(services, principal.tenant_id, request.public)
+            read = await _read(services, principal, request, source, dataset_id, data_key, zones)
             source.close()  # its room on the disk is not needed any more
         with read.file as file:
             sealed = SealedContent(
@@ -242,6 +249,7 @@ async def _read(
     upload: Upload,
     dataset_id: str,
     data_key: bytes,
+    zones: Sequence[str] | None,
 ) -> Read:
     settings = services.settings
     described = upload.format in OWN_FORMS or (
@@ -260,9 +268,7 @@ async def _read(
         most_bytes=request.most_bytes,
         accept_doubts=request.accept_doubts,
         described=described,
-        zones=await zone_names(services, principal.tenant_id, request.public)
-        if described
-        else None,
+        zones=zones,
     )
     return await services.reader.read(
         upload,

@@ -35,6 +35,15 @@ def require_reads_names(settings: Settings, public: Any, *, already_read: bool =
         raise ReadsNoNames
 
 
+def called(public: Any) -> dict[str, str]:
+    """What columns of a table are called by the public part that describes it, by what they are
+    called here: features have the names of their ranges."""
+    if not is_described(public):
+        return {}
+    features = {one.name: one.name for one in getattr(public, "ranges", None) or ()}
+    return features | (public.columns or {})
+
+
 async def zone_names(services: Services, tenant_id: str, public: Any) -> list[str] | None:
     """The names of the zones that `reader.zones` takes of a stored network: those of its first
     `public.zones` nodes. None where it names no network. InvalidInput where there is none such."""

@@ -1048,7 +1048,7 @@ class OffPolicyPublic(TypedDict):
     """
     Rules by which a table of your own is read, such as `{"decimal": ",", "time_zone":
     "Europe/Berlin"}` (docs/own-files.md); with it or `columns` the content is such a table.
-    `zones` as a list and `except` are used and not stored
+    `zones` and `participants` as lists, and `except`, are used and not stored
     """
     reward_bound: float
     """Public bound on the absolute value of a reward; > 0, <= 1e+12"""
@@ -1608,7 +1608,7 @@ class RoutingPublic(TypedDict):
     """
     Rules by which a table of your own is read, such as `{"decimal": ",", "time_zone":
     "Europe/Berlin"}` (docs/own-files.md); with it or `columns` the content is such a table.
-    `zones` as a list and `except` are used and not stored
+    `zones` and `participants` as lists, and `except`, are used and not stored
     """
     trip_scale: NotRequired[int]
     """
@@ -2473,7 +2473,7 @@ class DrEnsemblePublic(TypedDict):
     """
     Rules by which a table of your own is read, such as `{"decimal": ",", "time_zone":
     "Europe/Berlin"}` (docs/own-files.md); with it or `columns` the content is such a table.
-    `zones` as a list and `except` are used and not stored
+    `zones` and `participants` as lists, and `except`, are used and not stored
     """
     row_change: NotRequired[float | None]
     """l1 distance h of neighbouring rows: two entries move by at most h/2; > 0, < 1"""

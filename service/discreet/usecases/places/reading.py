@@ -4,8 +4,10 @@ see it.
 An owner who writes the query of a database decides what fails, and where: `pw AS count`, or `1 / 0`
 where a row is as they guess. So nothing that came is repeated: neither a value nor a row, a count
 or a size, but the first column that is not as it should be, and which kind of rule that breaks, in
-words of this file. That it failed is a bit too, so failed reads are noted in the audit log with
-their address, and a tenant has a number of them a day (`place_failures`).
+words of this file; of a table of somebody's own also the rule of its description that would help.
+Of more columns than the first each would tell a bit. That a read failed is a bit too, so failed
+reads are noted in the audit log with their address, and a tenant has a number of them a day
+(`place_failures`).
 
 A query may be one thing when it is registered and another when a job reads its rows again: by the
 clock, for instance. So jobs that failed to read rows again count as well. They are told by their
@@ -18,6 +20,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from math import ceil
+from typing import Any
 
 import anyio
 
@@ -35,14 +38,22 @@ from discreet.storage import audit_log, jobs
 from discreet.storage.tenants import Principal
 from discreet.usecases.places.rules import DATABASE, POINTER, Located, parse
 from discreet.usecases.services import Services
+from discreet_client import cells, readers
 
 WINDOW = timedelta(days=1)
 NOT_TOLD = "of what is read from a place no row, value or number is told: look at it there"
 RULES: tuple[tuple[tuple[str, ...], str], ...] = (
     (("has mean 1",), "target / behaviour must have mean 1; to insist: accept_doubts"),
     (("differ in their columns",), "the files differ in their columns or types"),
+    (("value is missing", "missing value"), "a value is missing"),
+    (("no column", "stands twice"), "there is no such column, or there are two"),
     (("is missing", "not known here", "appears twice"), "the columns are not those of the kind"),
-    (("missing value", "value is missing", "is empty", "null"), "a value is missing"),
+    (("is empty", "null"), "a value is missing"),
+    (("zone of reader.zones", "knows"), "a name that the description does not know"),
+    (("clocks",), "clocks skip this time or show it twice: it needs its offset"),
+    (("time zone",), "a time without a time zone"),
+    (("already",), "one time of the same unit stands twice"),
+    (("outside of", "more than", "less than", " above "), "a value is out of its bounds"),
     (("needed", "holds", "must be a", "valid"), "a value is not of the type that is needed"),
     (("must be", "too large", "count from", "at least", "at most"), "a value is out of its bounds"),
     (("cannot be read as", "not JSON", "file is not read"), "the file is not what its name says"),
@@ -50,6 +61,17 @@ RULES: tuple[tuple[tuple[str, ...], str], ...] = (
 )
 """What sentences of checks hold, and what is told in their place; the first that fits."""
 OTHERWISE = "the rows break a rule of the kind"
+WAYS_OUT = frozenset(
+    (
+        "columns",
+        *(f"reader.{rule}" for rule in readers.RULES),
+        *(f"public.{name}" for name in ("edges", "horizon", "least_reward", "max_ratio", "meters")),
+        *(f"public.{name}" for name in ("periods", "reward_bound", "states", "steps", "zones")),
+    )
+)
+"""Only these, for what a value holds may look like one."""
+CAUSES = sorted({one.cause for one in vars(cells).values() if isinstance(one, cells.Refusal)})
+"""What readers say of a text that means nothing: of the text they say no more."""
 
 
 class TooManyFailedReads(TooManyUploads):
@@ -68,12 +90,18 @@ class TooManyFailedReads(TooManyUploads):
 
 @asynccontextmanager
 async def tried(
-    services: Services, principal: Principal, located: Located, kind: str
+    services: Services,
+    principal: Principal,
+    located: Located,
+    kind: str,
+    columns: Mapping[str, str] | None = None,
 ) -> AsyncIterator[None]:
-    """Around all that reads a content of this kind from a place: what goes wrong says nothing of
-    the content, is noted, and counts. TooManyFailedReads where too many went wrong already."""
+    """Around all that reads a content of this kind from a place, where a description calls columns
+    so: what goes wrong says nothing of the content, is noted, and counts. TooManyFailedReads where
+    too many went wrong already."""
     parse(located.text)  # what is no address tells nothing
-    async with _counted(services, principal, kind, address=shown(located.text)):
+    about = {"address": shown(located.text)}
+    async with _counted(services, principal, kind, about, columns):
         yield
 
 
@@ -85,7 +113,7 @@ async def checked(
     what goes wrong says nothing of it, is noted, and counts as a failed read. Otherwise an owner
     would find by bisecting a bound what the place does not show."""
     try:
-        async with _counted(services, principal, kind, dataset=dataset_id):
+        async with _counted(services, principal, kind, {"dataset": dataset_id}):
             yield
     except InvalidInput as error:
         rule = error.issues[0].detail.removesuffix(f"; {NOT_TOLD}")
@@ -98,7 +126,11 @@ async def checked(
 
 @asynccontextmanager
 async def _counted(
-    services: Services, principal: Principal, kind: str, **about: str
+    services: Services,
+    principal: Principal,
+    kind: str,
+    about: Mapping[str, str],
+    columns: Mapping[str, str] | None = None,
 ) -> AsyncIterator[None]:
     await require_few(services, principal.tenant_id)
     try:
@@ -107,17 +139,18 @@ async def _counted(
         with anyio.move_on_after(5, shield=True):
             await _note(services, principal, getattr(error, "code", "ended"), about)
         if isinstance(error, DiscreetError):
-            raise untold(error, kind) from None
+            raise untold(error, kind, columns) from None
         raise
 
 
-def untold(error: DiscreetError, kind: str) -> DiscreetError:
+def untold(
+    error: DiscreetError, kind: str, columns: Mapping[str, str] | None = None
+) -> DiscreetError:
     """The error without anything of the content. Errors of places themselves say nothing of it."""
     if isinstance(error, InvalidInput) and any(
         not issue.pointer.startswith(POINTER) for issue in error.issues
     ):
-        says = f"{_rule(error.issues[0], kind)}; {NOT_TOLD}"
-        return InvalidInput([FieldIssue(POINTER, says)], code=error.code)
+        return InvalidInput([_told(error.issues[0], kind, columns or {})], code=error.code)
     if isinstance(error, PayloadTooLarge):
         limit = error.limit
         known = None if limit is None else Limit(limit.setting, limit.unit, limit.allowed)
@@ -131,14 +164,30 @@ def untold(error: DiscreetError, kind: str) -> DiscreetError:
     return error
 
 
-def _rule(issue: FieldIssue, kind: str) -> str:
-    """The column, where it is one of the kind's own names, and the kind of rule."""
+def _told(issue: FieldIssue, kind: str, columns: Mapping[str, str]) -> FieldIssue:
+    """The column, where it is one of the kind's own or of its description, and the kind of rule; of
+    a table of somebody's own also the rule of its description that would help."""
     own = {name for _, table in DATASETS[kind].sample_tables() for name in table}
-    said = issue.detail.partition("; ")[0]
-    words = {*issue.pointer.split("/"), *said.split("'")}
-    column = min(own & words, default=None)
+    if kind in readers.READERS:
+        own |= readers.READERS[kind].own
+    found: Mapping[str, Any] = issue.more or {}
+    said = str(found.get("cause") or issue.detail).partition("; ")[0]
+    if found:
+        column = found.get("column")
+        column = column if column in {*columns.values(), *(own - columns.keys())} else None
+    else:
+        words = {*issue.pointer.split("/"), *said.split("'")}
+        column = min(own & words, default=None)
+        column = columns.get(column, column) if column is not None else None
     rule = next((rule for signs, rule in RULES if any(one in said for one in signs)), OTHERWISE)
-    return rule if column is None else f"column {column!r}: {rule}"
+    rule = next((cause for cause in CAUSES if said.startswith(cause)), rule) if found else rule
+    more = {"column": column, "cause": rule}
+    says = rule if column is None else f"column {column!r}: {rule}"
+    way_out = found.get("way_out")
+    if way_out in WAYS_OUT:
+        more["way_out"] = way_out
+        says += f" ({way_out} may help)"
+    return FieldIssue(POINTER, f"{says}; {NOT_TOLD}", more)
 
 
 async def require_few(services: Services, tenant_id: str) -> None:

@@ -176,24 +176,24 @@ async def fetch_again(services: Services, row: Mapping[str, Any], public: Any = 
     place = await anyio.to_thread.run_sync(_opened, services.secrets, row)
     data_key, settings = sealing.new_data_key(), services.settings
     public = DATASETS[row["kind"]].read_public(row["public"]) if public is None else public
-    job = reading_job(
-        settings,
-        services.secrets.digest_key,
-        tenant=row["tenant_id"],
-        kind=row["kind"],
-        public=public,
-        mode=row["mode"],
-        name=row["id"],
-        data_key=data_key,
-        block=place["block"],
-        most_bytes=place["most_bytes"],
-        described=is_described(public),
-        zones=await zone_names(services, row["tenant_id"], public),
-    )
     owner: Owner = Registrant(row["tenant_id"], place["principal"])
     try:
         if row["stays"] == DATABASE:  # what fails there, and when, is as its query says
             await require_few(services, row["tenant_id"])
+        job = reading_job(
+            settings,
+            services.secrets.digest_key,
+            tenant=row["tenant_id"],
+            kind=row["kind"],
+            public=public,
+            mode=row["mode"],
+            name=row["id"],
+            data_key=data_key,
+            block=place["block"],
+            most_bytes=place["most_bytes"],
+            described=is_described(public),
+            zones=await zone_names(services, row["tenant_id"], public),
+        )
         upload = await fetch(services, owner, place["address"], logged=False)
         try:
             read = await services.reader.read(
