@@ -103,7 +103,7 @@ ROUTES = [
         "origin,destination\nnorth,south\n",
         TRIPS,
         "",
-        "not 'north'; zones with other names need --zones",
+        "not 'north'; zones with other names need reader.zones (--zones)",
     ),
     (
         "origin,destination\nA,A\n",
@@ -666,7 +666,7 @@ def test_zones_are_told_once(zones: str, says: str, tmp_path: Path) -> None:
     file.write_text("\n".join(["district", *zones]))
     trips = {"origin": ["A"], "destination": ["B"]}
     reading = readers.read("routing", trips, ruled({**TRIPS, "zones": 5}, zones=str(file)))
-    assert f"zones.csv: {says}; they are the first nodes" in reading.notes[0]
+    assert f"zones.csv: {says}; a job's network must begin" in reading.notes[0]
 
 
 def test_period_0_begins_as_the_times_of_the_table_are_written() -> None:

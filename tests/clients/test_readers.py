@@ -22,7 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from minari.data_collector import EpisodeBuffer
 
-from discreet_client import LeftOut, calls, flows, readers
+from discreet_client import LeftOut, calls, flows, readers, source_blocks
 from discreet_client.episodes import ranges_of
 from discreet_client.meters import states_of
 from discreet_client.tables import TableError, read_csv
@@ -429,7 +429,7 @@ def test_a_table_with_a_column_for_each_meter(tmp_path: Path) -> None:
     expected = readers.read("dr_ensemble", long, {"reader": {"time_zone": "Europe/Berlin"}}).columns
     for name, values in expected.items():
         assert wide.columns[name].tolist() == values.tolist(), name
-    assert wide.notes == [
+    assert wide.notes[1:] == [
         "2 of 6 readings without a value left out, as gaps (public.meters: carry, gaps)"
     ]
     every = readers.read(
@@ -519,7 +519,7 @@ def test_a_total_and_the_weather_are_no_meters_unless_somebody_says_so(tmp_path:
         == 2
     )
     every = readers.read("dr_ensemble", path, {"reader": {**told, "except": ["Aussentemperatur"]}})
-    assert every.notes[0] == (
+    assert every.notes[1] == (
         "Summe is taken as a meter, and is named like a total, the weather or a price: "
         "reader.except does not name them"
     )
@@ -640,7 +640,8 @@ def test_what_is_wrong_with_several_columns_is_said_at_once(tmp_path: Path) -> N
             "line 4, column origin",
             "line 3, column destination",
         ),  # what is missing, and what is wrong in whole rows
-        *("line 2, column destination", "line 5, column time", "line 5, column count"),
+        *("line 2, column destination", "line 5, column time"),
+        *("line 2, column time", "line 5, column count"),  # the first lacks a time zone
     ]
 
     file.write_text("participant,time,kw\na,yesterday,1\n,2026-01-01,much\n")
@@ -1067,3 +1068,106 @@ def test_lines_without_any_value_are_none_and_points_for_thousands_are_named(
     file.write_text("origin;destination;count\n1;2;3\n2;1;many\n")
     with pytest.raises(TableError, match="line 3, column count: a number is needed, not 'many'"):
         readers.read("routing", file, public, {})
+
+
+def test_times_outside_are_told_beside_those_that_are_none() -> None:
+    table = {
+        "origin": ["1", "1", "1", "1"],
+        "destination": ["2", "2", "2", "2"],
+        "time": ["02.11.2026 07:10", "31.11.2026 07:10", "02.11.2026 11:30", ""],
+    }
+    rules = {"start": "2026-11-02T07:00", "every": "day", "time_zone": "Europe/Berlin"}
+    public = {"unit": "request", "zones": 2, "periods": 1, "period_minutes": 120}
+    with pytest.raises(TableError) as refused:
+        readers.read("routing", table, {**public, "reader": rules})
+    assert sorted((one.row, one.about) for one in refused.value.issues) == [
+        (1, ""),
+        (2, "outside"),
+        (3, "missing"),
+    ]
+
+
+def test_a_column_a_meter_says_that_it_is_taken_as_power() -> None:
+    table = {"time": ["2026-01-15T00:00+01:00", "2026-01-15T00:30+01:00"], "A": [0.2, 0.3]}
+    public = {
+        "states": 2,
+        "edges": [0, 1, 2],
+        "meters": {"start": "2026-01-15T00:00+01:00", "interval_seconds": 1800},
+    }
+    rules = {"participants": "columns"}
+    said = [
+        readers.read("dr_ensemble", table, {**public, "reader": {**rules, **more}}).notes
+        for more in ({}, {"units": "kW"}, {"units": "kWh"})
+    ]
+    assert ["reader.units=kWh" in "".join(notes) for notes in said] == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("cases", "says"),
+    [
+        ("age >= 65 -> 0.7, else 0.4", ""),
+        ("age >= 65 -> high, else 0.4", "each case gives a probability"),
+        ("age = old -> 0.7, else 0.4", "a column probability"),
+        ("age >= 65 -> 1.7, else 0.4", "no probabilities of all actions that sum to 1"),
+        ("0.4+0.3*(age>=65)", "cases as age >= 65 -> 0.7, else 0.4"),
+    ],
+)
+def test_known_probabilities_by_cases(cases: str, says: str) -> None:
+    table = {
+        "patient": ["a", "a", "b"],
+        "time": [1, 2, 1],
+        "reward": [1, 0, 1],
+        "action": ["t", "w", "t"],
+        "age": [65, 70, 40],
+    }
+    rules = {"behaviour": {"t": cases, "w": "rest"}, "target": {"t": 1, "w": 0}}
+    public = {"unit": "trajectory", "horizon": 2, "reward_bound": 1, "reader": rules}
+    if says:
+        with pytest.raises(TableError, match=says):
+            readers.read("off_policy_evaluation", table, public)
+        return
+    reading = readers.read("off_policy_evaluation", table, public)
+    assert reading.columns["behaviour"].tolist() == pytest.approx([0.7, 0.3, 0.4])
+    assert reading.columns["target"].tolist() == [1, 0, 1]
+
+
+def test_a_file_of_zones_is_named_where_it_is_wrong(tmp_path: Path) -> None:
+    file = tmp_path / "zonen.csv"
+    file.write_bytes("Name\nKöln\n".encode("cp1252"))
+    with pytest.raises(TableError, match=r"reader\.zones: line 2 is not UTF-8: save zonen\.csv"):
+        readers.read(
+            "routing",
+            {"origin": ["Köln"], "destination": ["Köln"]},
+            {"zones": 1, "periods": 1, "reader": {"zones": str(file)}},
+        )
+
+
+def test_outcomes_that_are_texts_are_told_beside_those_that_are_missing() -> None:
+    table = {"patient": ["a", "b"], "time": [1, 1], "reward": ["", "well"]}
+    public = {"unit": "trajectory", "horizon": 1, "reward_bound": 1}
+    with pytest.raises(TableError) as refused:
+        readers.read("off_policy_evaluation", table, public)
+    assert [(one.row, one.found) for one in refused.value.issues] == [(0, None), (1, "well")]
+
+
+def test_local_times_of_meters_need_a_place() -> None:
+    table = {
+        "participant": ["a", "a"],
+        "time": ["2026-01-15 00:00", "2026-01-15 00:30"],
+        "kw": [1, 1],
+    }
+    meters = {"start": "2026-01-15T00:00+01:00", "interval_seconds": 1800}
+    public = {"states": 2, "edges": [0, 1, 2], "meters": meters}
+    with pytest.raises(TableError, match=r"say reader\.time_zone") as refused:
+        readers.read("dr_ensemble", table, public)
+    assert [one.about for one in refused.value.issues] == ["time_zone"]
+
+
+def test_a_block_with_other_columns_names_a_way_that_there_is() -> None:
+    table = {"origin": [1], "destination": [2], "Zeit": ["2026-12-01 07:10"]}
+    rules = {"start": "07:00", "time_zone": "Europe/Berlin"}
+    for block, way in (("time", "rename them in this file"), ("date", "reader.block=time")):
+        public = {**TRIPS, "reader": {**rules, "block": block}, "columns": {"time": "Abfahrt"}}
+        with pytest.raises(TableError, match=way) as refused:
+            source_blocks.read("routing", table, public, by="month", name="2026-12")
+        assert "--columns" not in str(refused.value)

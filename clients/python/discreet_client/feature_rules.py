@@ -186,12 +186,12 @@ class Rule:
         return found
 
 
-def parse(text: Any, name: str) -> Rule:
+def parse(text: Any, name: str, *, figures: bool = False) -> Rule:
     """The rule that a text says. TableError, with the place, for what is none; `name` is what it is
-    called there."""
+    called there. figures: whether its cases may give numbers, such as probabilities."""
     if not isinstance(text, str) or not text.strip():
         raise TableError(f"{name}: a rule is needed, {WRITTEN}")
-    rule = None if len(text) > MOST_WRITTEN else _Parser(text, name).rule()
+    rule = None if len(text) > MOST_WRITTEN else _Parser(text, name, figures=figures).rule()
     if rule is None or len(str(rule)) > LONGEST:
         raise TableError(
             f"{name}: a rule has at most {LONGEST} characters, since everybody who reads an "
@@ -209,7 +209,8 @@ def parse(text: Any, name: str) -> Rule:
 class _Parser:
     """By recursive descent; `or` joins what `and` has joined."""
 
-    def __init__(self, text: str, name: str) -> None:
+    def __init__(self, text: str, name: str, *, figures: bool = False) -> None:
+        self.figures = figures
         self.text, self.name, self.parts, self.place, self.depth = text, name, list[Part](), 0, 0
         at = 0
         while at < len(text.rstrip()):
@@ -320,6 +321,9 @@ class _Parser:
                     )
             self.place += 1
             return self.parts[self.place - 1].text.strip()
+        if self.figures and self.next.what == "number":
+            self.place += 1
+            return self.parts[self.place - 1].text
         words = list[str]()
         while (self.next.what == "word" and not self.keyword()) or (
             words and self.next.what == "number"

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -56,6 +56,7 @@ POLICIES = {
 policy."""
 
 Truths = NDArray[np.bool_]
+_PLAIN_CHANCE = re.compile(r"(?:\d+(?:\.\d*)?|\.\d+)", re.ASCII)
 _VARIABLE = re.compile(rf"(?<![\w.]){NAME.pattern}")
 
 
@@ -218,7 +219,10 @@ def checks(
                 yield partial(_values, table, feature, rule, alone, rules)
             elif feature not in rule.texts():
                 yield partial(table.numbers, feature, may_lack=True)
-    yield lambda: _rewards(table, public, rules)
+    yield lambda: table.values("reward")
+    rewarded = table.ordered(np.flatnonzero(~missing(table.columns["reward"])))
+    if rewarded.rows:
+        yield lambda: _rewards(rewarded, public, rules)
     yield lambda: _chances(
         table, rules, None if rule is None else _without_features(rule), alone, []
     )
@@ -467,7 +471,7 @@ def _named(
     states: int | None,
     columns: Mapping[str, str],
     rule: Rule | None,
-    formulas: Mapping[str, Expression],
+    formulas: Mapping[str, Expression | Steps],
 ) -> Table:
     """The table by our names. Where nothing is said of states, or there is one, no column says
     which."""
@@ -616,7 +620,36 @@ def _chances(
     return found
 
 
-def _formulas(rules: Mapping[str, Any]) -> dict[str, Expression]:
+@dataclass(frozen=True)
+class Steps:
+    """A probability by cases on numbers: `age >= 65 -> 0.7, else 0.4`."""
+
+    rule: Rule
+
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset(self.rule.features)
+
+    def at(self, point: Mapping[str, float]) -> float:
+        here = {name: np.array([figure]) for name, figure in point.items()}
+        return float(self.rule.chosen(here, 1)[0])
+
+
+def _steps(said: str, where: str) -> Steps:
+    rule = feature_rules.parse(said, where, figures=True)
+    if rule.texts():
+        raise TableError(
+            f"{where}: probabilities by cases compare numbers alone; where they depend on a text, "
+            "a column probability says that of the action taken"
+        )
+    if not all(_PLAIN_CHANCE.fullmatch(one) for one in rule.actions):
+        raise TableError(
+            f"{where}: each case gives a probability, as in age >= 65 -> 0.7, else 0.4"
+        )
+    return Steps(rule)
+
+
+def _formulas(rules: Mapping[str, Any]) -> dict[str, Expression | Steps]:
     """What the rule `behaviour` says by columns, by action; the one action that has the rest of it
     has none. Empty where each probability is a number."""
     said = rules.get("behaviour")
@@ -624,34 +657,47 @@ def _formulas(rules: Mapping[str, Any]) -> dict[str, Expression]:
         isinstance(one, str) and _VARIABLE.search(one) for one in said.values()
     ):
         return {}
-    found: dict[str, Expression] = {}
+    found: dict[str, Expression | Steps] = {}
     for action, chance in said.items():
         if chance == REST:
             continue
-        names = {one[0] for one in _VARIABLE.finditer(str(chance))} - {*FUNCTIONS, *DERIVED}
+        where = f"reader.behaviour, {str(action)[:40]}"
+        steps = _steps(chance, where) if "->" in str(chance) else None
+        written = {one[0] for one in _VARIABLE.finditer(str(chance))} - {*FUNCTIONS, *DERIVED}
+        names = written if steps is None else steps.names
         if roles := names & {*NEEDED, *OPTIONAL}:
             raise TableError(
                 "reader.behaviour: a formula is of features that are known before what is done, "
                 f"and {min(roles)} is none"
             )
+        if steps is not None:
+            found[name_of(str(action))] = steps
+            continue
         try:
             found[name_of(str(action))] = parse(str(chance), names, most_characters=LONGEST_WORDS)
         except ValueError as error:
             raise TableError(
-                f"reader.behaviour, {str(action)[:40]}: {error}; a formula is written as "
-                "1/(1+exp(2-0.03*age)), and one action may have the rest"
+                f"{where}: {error}; a formula is written as 1/(1+exp(2-0.03*age)), cases as "
+                "age >= 65 -> 0.7, else 0.4, and one action may have the rest"
             ) from None
     if len(said) - len(found) > 1:
         raise TableError("reader.behaviour: one action has the rest, not several")
     return found
 
 
-def _variables(formulas: Mapping[str, Expression]) -> list[str]:
+def _variables(formulas: Mapping[str, Expression | Steps]) -> list[str]:
     return sorted({name for one in formulas.values() for name in one.names})
 
 
+def _chance_at(one: Expression | Steps, point: Mapping[str, float]) -> float:
+    return one.at(point) if isinstance(one, Steps) else value(one, point)
+
+
 def _by_formulas(
-    table: Table, rules: Mapping[str, Any], formulas: Mapping[str, Expression], first: Truths
+    table: Table,
+    rules: Mapping[str, Any],
+    formulas: Mapping[str, Expression | Steps],
+    first: Truths,
 ) -> dict[str, Floats]:
     """The probability of each action in each row. WrongCell where these are none."""
     names, rows = _variables(formulas), first.size
@@ -662,7 +708,7 @@ def _by_formulas(
     once, of = np.unique(points, axis=0, return_inverse=True)
     each = {
         action: np.array(
-            [value(one, dict(zip(names, point, strict=True))) for point in once.tolist()]
+            [_chance_at(one, dict(zip(names, point, strict=True))) for point in once.tolist()]
         )
         for action, one in formulas.items()
     }

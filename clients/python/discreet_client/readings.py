@@ -125,6 +125,9 @@ def readings_of(
         _, owner = np.unique(owner, return_inverse=True)
     kw = kw / hours
     rule, unsaid = rule_of(public), offset == NO_OFFSET
+    if rule is not None and rule.offset is None:
+        says = "a time without a time zone: say reader.time_zone, such as Europe/Berlin"
+        table.refuse(unsaid[of], "time", says, table.columns["time"], "time_zone", "Europe/Berlin")
     if rule is not None and (rule.offset is not None or not unsaid[of].any()):
         time = (clock - np.where(unsaid, rule.offset or 0, offset))[of]
         if units_of(rules) == ENERGY:
@@ -486,17 +489,24 @@ def checks(
 
 
 def _advice(table: Table, rules: Mapping[str, Any]) -> list[str]:
-    """What to look at where columns that are named like none are taken for meters."""
-    if rules.get("participants") != "columns":
+    """What to look at where each meter has a column: the unit, and names like no meter's."""
+    if "participants" not in rules:
         return []
+    notes = []
+    if "units" not in rules:
+        notes.append(
+            "cells are taken as power in kW, since reader.units does not say; where they are "
+            "energy of a period say reader.units=kWh"
+        )
     doubtful = _doubtful(distinct(table.columns["participant"])[0].tolist())
-    if not doubtful:
-        return []
-    are = "is taken as a meter, and is" if len(doubtful) == 1 else "are taken as meters, and are"
-    return [
-        f"{_named(doubtful)} {are} named like a total, the weather or a price: reader.except does "
-        "not name them"
-    ]
+    if doubtful and rules["participants"] == "columns":
+        one = len(doubtful) == 1
+        are = "is taken as a meter, and is" if one else "are taken as meters, and are"
+        notes.append(
+            f"{_named(doubtful)} {are} named like a total, the weather or a price: reader.except "
+            "does not name them"
+        )
+    return notes
 
 
 def _doubtful(names: Iterable[str]) -> list[str]:

@@ -42,6 +42,30 @@ def read(
     day or month."""
     told, rules, named = readers.described(public, columns)
     role = str(rules.pop("block", DATE))
+    try:
+        return _read(kind, source, (told, rules, named), role, by=by, name=name, form=form)
+    except TableError as error:
+        lacks = next((one for one in error.issues if one.about == "columns"), None)
+        if lacks is None:
+            raise
+        dates = role == DATE and by in _FORMS and named.get(DATE, DATE) in str(error)
+        way = "the source says how columns are called: rename them in this file"
+        way += ", or create a source with reader.block=time, by which days are" if dates else ""
+        says = f"{lacks.says.partition('; say ')[0]}; {way}"
+        raise TableError(says, "", Issue(says, column=lacks.column, about="columns")) from None
+
+
+def _read(
+    kind: str,
+    source: Any,
+    description: tuple[dict[str, Any], dict[str, Any], dict[str, str]],
+    role: str,
+    *,
+    by: str,
+    name: str,
+    form: str | None,
+) -> Reading:
+    told, rules, named = description
     if by in _FORMS:
         first, last = _days_of(by, name)
         leaves = role == "time" and rules.get("outside") == "leave_out"

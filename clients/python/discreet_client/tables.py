@@ -92,6 +92,7 @@ READER = {
     "dates": "reader.dates has to say day_first or month_first of dates with slashes",
     "decimal": 'reader.decimal says "." or ","',
     "thousands": "reader.thousands says which mark parts thousands",
+    "units_row": "reader.units_row: true where this row says the units",
 }
 """What says in a description of a table how its texts are meant."""
 
@@ -273,7 +274,7 @@ class Table:
             is_first = here.sum() == 1 and here.argmax() == self.places.argmin()
             if refusal == NO_NUMBER and is_first and is_unit(str(values[here][0])):
                 about = "units_row"
-                says += " (reader.units_row: true where this row says the units)"
+                says += f" ({self.ways[about]})" if about in self.ways else ""
             try:
                 self.refuse(here, column, says, values, about, refusal.expected or None)
             except WrongCell as error:
@@ -436,7 +437,7 @@ class Table:
                     "columns",
                 )
             if name not in self.columns:
-                says = f"no column {name}; columns are: {self.listed()}"
+                says = f"no column {name}; columns are: {self.listed()}; say {words.columns(role)}"
                 raise TableError(says, "", Issue(says, column=name, about="columns"))
         lacking = [role for role in needed if columns.get(role, role) not in self.columns]
         if lacking:

@@ -28,6 +28,7 @@ from discreet_client.tables import (
     Table,
     TableError,
     WrongCell,
+    distinct,
     header_of,
     missing,
     read_csv,
@@ -126,11 +127,7 @@ def trips_of(
         period = _periods(table, public, rules)
         inside = (period >= 0) & (period < (periods or np.inf))
         if word(rules, "outside", MISSING) == "refuse":
-            says = (
-                f"outside of the {periods} public periods (reader.outside: leave_out takes the "
-                "others)"
-            )
-            table.refuse(~inside, "time", says, table.columns["time"], "outside")
+            _refuse_outside(table, inside, periods)
         elif not inside.all():
             few = int(np.count_nonzero(~inside))
             says = f"{_counted_rows(few, table)} outside of the public periods"
@@ -175,14 +172,44 @@ def checks(
     if word(rules, "other_zones", MISSING) == "refuse":
         for end in ("origin", "destination"):
             yield partial(_zones, table, end, zones, count(public, "zones"))
+    else:
+        table = _inside(table, zones, Notes())
     if "time" in table.columns and ("start" in rules or "time" in columns):
-        yield lambda: _periods(table, public, rules)
+        yield lambda: _check_times(table, public, rules)
     if "count" in table.columns:
         yield lambda: _counts(table, scale_of(public), bool(rules.get("round_trips")), [])
     if "person" in table.columns:
         yield lambda: _persons(table)
     if "user_class" in table.columns and public.get("user_classes"):
         yield lambda: _classes(table, public)
+
+
+def _check_times(table: Table, public: Mapping[str, Any], rules: Mapping[str, Any]) -> None:
+    """TableError of the times that are none, and of those of the others that lie outside of the
+    periods."""
+    issues = []
+    try:
+        table.moments("time")
+    except WrongCell as error:
+        issues += error.issues
+        once, of = distinct(table.columns["time"])
+        meant = [table.grammar.moment(value) for value in once.tolist()]
+        table = table.ordered(
+            np.flatnonzero(np.array([not isinstance(one, Refusal) for one in meant])[of])
+        )
+    try:
+        period, periods = _periods(table, public, rules), count(public, "periods")
+        if word(rules, "outside", MISSING) == "refuse":
+            _refuse_outside(table, (period >= 0) & (period < (periods or np.inf)), periods)
+    except TableError as error:
+        issues += error.issues
+    if issues:
+        raise TableError.of(issues)
+
+
+def _refuse_outside(table: Table, inside: NDArray[np.bool_], periods: int | None) -> None:
+    says = f"outside of the {periods} public periods (reader.outside: leave_out takes the others)"
+    table.refuse(~inside, "time", says, table.columns["time"], "outside")
 
 
 def names_in(
@@ -251,10 +278,13 @@ def zone_numbers(told: Any, notes: list[str], encoding: str | None = None) -> di
     if told is None:
         return None
     if isinstance(told, str | Path):
-        content = Path(told).read_bytes()
-        header = header_of(content, Path(told).name, None, encoding)
-        ids = {column: EVERY_TEXT for column in header if column != "number"}
-        table = read_csv(content, Path(told).name, None, encoding, names=ids)
+        content, file = Path(told).read_bytes(), Path(told).name
+        try:
+            header = header_of(content, file, None, encoding)
+            ids = {column: EVERY_TEXT for column in header if column != "number"}
+            table = read_csv(content, file, None, encoding, names=ids)
+        except TableError as error:
+            raise TableError(f"reader.zones: {error}", error.issues[0].about) from None
         own = "id" if "id" in table.columns else next(iter(table.columns))
         names = table.named({"id": own}, ["id"], ["number"])
         ids = names.names("id").tolist()
@@ -274,8 +304,9 @@ def zone_numbers(told: Any, notes: list[str], encoding: str | None = None) -> di
                 told_zones[2:-1] = ["…"]
             listed = ", ".join(told_zones)
             notes.append(
-                f"zones are those of column {own} of {Path(told).name}: {listed}; they are the "
-                "first nodes of a network"
+                f"zones are those of column {own} of {Path(told).name}: {listed}; a job's "
+                "network must begin with these nodes in this order, as it does where reader.zones "
+                "(--zones) is that network"
             )
         return found
     if not isinstance(told, Mapping | list | tuple):
@@ -352,7 +383,7 @@ def _counted(table: Table, column: str, first: int, count: int | None) -> Ints:
         issues = [
             replace(
                 one,
-                detail=f"{one.says}; zones with other names need --zones",
+                detail=f"{one.says}; zones with other names need reader.zones (--zones)",
                 about=one.about or "zones",
             )
             for one in error.issues

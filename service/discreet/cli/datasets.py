@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -321,8 +322,10 @@ def preview(
 
         found: Any = readers.preview(kind, file, public_of_file)
     else:
-        with client_of(state, server, key) as client:
+        with client_of(state, server, key) as client, warnings.catch_warnings(record=True) as told:
             found = client.datasets.look(file, kind=kind, public=public_of_file)
+        for one in told:
+            typer.echo(f"{file.name}: {one.message}", err=True)
     tell(found, as_json, lambda: show_preview(found))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
 from typing import Any
@@ -21,6 +21,8 @@ console = Console(stderr=True)
 
 
 ID_LETTERS = 30
+MOST_COLUMNS = 8
+"""Of a file that is looked at, in a line."""
 JOB_COLUMNS = (
     Column("id", no_wrap=True, width=ID_LETTERS),
     Column("kind and name", overflow="fold", width=22),
@@ -152,17 +154,19 @@ def show_dataset(one: Mapping[str, Any]) -> None:
 def show_preview(found: Mapping[str, Any]) -> None:
     """What a file would be read as: a proposal, the first rows, what is left out and what is
     wrong."""
-    print(f"Columns: {printable(', '.join(found['columns']))}")
+    print(f"Columns: {printable(_few(found['columns']))}")
     columns, rules = (found["proposal"][name] for name in ("columns", "reader"))
     if columns:
         pairs = ",".join(f"{role}={name}" for role, name in columns.items())
         print(f"Proposed: --columns {shlex.quote(printable(pairs))}")
     for rule, value in rules.items():
-        said = value if isinstance(value, str) else json.dumps(value)
+        said = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         print(f"Proposed: --set {shlex.quote(f'reader.{rule}={printable(said)}')}")
     for row in found["rows"]:
-        cells = (f"{name} {value}" for name, value in row.items() if value is not None)
-        print(f"  {printable('; '.join(cells))}")
+        print(f"  row {row['row']}: {printable(_few(row['cells'].values()))}")
+        if means := row["meaning"]:
+            said = ", ".join(f"{name} {value}" for name, value in means[0].items())
+            print(f"    read as {printable(said)}{', …' if len(means) > 1 else ''}")
     if found["count"] is not None:
         print(f"{found['count']:,} rows")
     for one in found["left_out"]:
@@ -170,14 +174,16 @@ def show_preview(found: Mapping[str, Any]) -> None:
     for note in found["notes"]:
         print(printable(note))
     for issue in found["issues"]:
-        where = ", ".join(
-            f"{name} {issue[name]}" for name in ("row", "column") if issue.get(name) is not None
-        )
-        parts = [where, issue["cause"]]
-        parts += [f"found {issue['found']}"] if issue.get("found") is not None else []
-        parts += [f"see {issue['way_out']}"] if issue.get("way_out") else []
-        parts += [f"{issue['count']:,} times"] if issue.get("count", 1) > 1 else []
-        print(f"Wrong: {printable('; '.join(part for part in parts if part))}")
+        way = issue.get("way_out")
+        see = f"; see {way}" if way and way not in issue["detail"] else ""
+        print(f"Wrong: {printable(issue['detail'] + see)}")
+
+
+def _few(values: Iterable[Any]) -> str:
+    """The first of some values in a line, and how many more there are."""
+    texts = ["–" if one is None else str(one) for one in values]
+    more = len(texts) - MOST_COLUMNS
+    return " | ".join(texts[:MOST_COLUMNS]) + (f" | … and {more:,} more" if more > 0 else "")
 
 
 def show_stored(found: Sequence[Mapping[str, Any]]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -201,16 +202,19 @@ def add(
         reader = None if zones is None else _names_in(zones, source)
         made = []
         for name, one in zip(blocks, each, strict=True):
-            added = client.sources.add(
-                source["id"],
-                name,
-                where or (None if one is None else Path(one)),
-                stays=stays,
-                accept_doubts=accept_doubts,
-                local=local,
-                reader=reader,
-            )
-            for note in added.get("notes", ()):
+            with warnings.catch_warnings(record=True) as warned:
+                added = client.sources.add(
+                    source["id"],
+                    name,
+                    where or (None if one is None else Path(one)),
+                    stays=stays,
+                    accept_doubts=accept_doubts,
+                    local=local,
+                    reader=reader,
+                )
+            notes = [*added.get("notes", ())]
+            warned_of = [str(one.message) for one in warned]
+            for note in [*notes, *(one for one in warned_of if one != "; ".join(notes))]:
                 typer.echo(f"{name}: {note}", err=True)
             made.append(added)
     said: Any = made[0] if len(made) == 1 else {"blocks": made}

@@ -139,7 +139,10 @@ def read(
     elif any(kind in (".geojson", ".json") for kind in kinds.values()):
         made = read_geojson(paths, options)
     elif all(kind == ".csv" for kind in kinds.values()):
-        ways = {"decimal": f"say {words.option('decimal', '.')}"}
+        ways = {
+            "decimal": f"say {words.option('decimal', '.')}",
+            "units_row": "where this row says the units, delete it",
+        }
         grammar = Grammar(decimal=decimal)
         tables = {
             path: replace(

@@ -172,7 +172,8 @@ def assembled(
         more = ", …" if len(nodes) > SHOWN_ZONES else ""
         notes.append(
             "no file says which nodes are zones: those of a dataset are the first nodes, from "
-            f"zone 1 on {', '.join(nodes[:SHOWN_ZONES])}{more}"
+            f"zone 1 on {', '.join(nodes[:SHOWN_ZONES])}{more}; trips that name their zones are "
+            "numbered so where reader.zones (--zones) is this network"
         )
         if not options.through_zones:
             raise TableError(
