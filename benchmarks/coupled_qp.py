@@ -20,7 +20,7 @@ import cvxpy as cp
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.problems.coupled_qp import bounds
+from discreet.problems.coupled_qp import problem as bounds
 from discreet.problems.coupled_qp.data import OperatorData
 from discreet.problems.coupled_qp.methods import Auto
 from discreet.problems.coupled_qp.problem import CoupledQp

@@ -105,7 +105,10 @@ def _chain(states: int, people: int, *, topology: bool) -> Case:
 @contextmanager
 def _before() -> Iterator[None]:
     """Counts are cut by thresholds, as they were."""
-    with mock.patch.object(estimates, "MAX_CELLS", 0), mock.patch.object(moments, "DROWNED", -1.0):
+    with (
+        mock.patch.object(estimates, "MAX_CELLS", 0),
+        mock.patch.object(moments, "MAX_NOISE_SHARE", -1.0),
+    ):
         yield
 
 

@@ -17,7 +17,7 @@ import cvxpy as cp
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.problems.coupled_qp import bounds
+from discreet.problems.coupled_qp import problem as bounds
 from discreet.problems.coupled_qp.data import OperatorData
 from discreet_client.best_responses import Responder
 from discreet_client.convex_sets import Box

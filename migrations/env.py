@@ -5,15 +5,8 @@ from __future__ import annotations
 
 from alembic import context
 
-from discreet.storage import (  # noqa: F401 - whose tables are declared there
-    log_tables,
-    object_tables,
-    operation_tables,
-    people_tables,
-    session_tables,
-    source_tables,
-    wait_tables,
-)
+from discreet.storage import log_tables, people_tables, wait_tables
+from discreet.storage import tables
 from discreet.storage.tables import Base
 
 

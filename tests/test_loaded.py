@@ -157,12 +157,12 @@ def test_a_part_gives_its_pages_back_when_it_has_settled(monkeypatch: pytest.Mon
     monkeypatch.setattr(children, "SETTLED_SECONDS", 0.0)
 
     async def part() -> None:
-        async with children.settling():
+        async with children.trimming_memory():
             assert given == []
             await asyncio.sleep(0.01)
             await asyncio.sleep(0.01)
             assert given == ["pages"]
-        async with children.settling():
+        async with children.trimming_memory():
             pass  # it has ended before: nothing is left to run
         await asyncio.sleep(0.01)
         assert given == ["pages"]

@@ -6,6 +6,7 @@ import base64
 import io
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from typer.testing import CliRunner
 from discreet.cli import app
 from discreet.installation.postgres import EmbeddedPostgres
 from discreet.storage.database import connection_string
+from discreet.storage.identifiers import new_id
 from discreet.usecases.reads import MOST_FILES
 from discreet_client.errors import LeftOut
 from tests import bodies
@@ -147,6 +149,50 @@ def test_a_draft_is_its_owners_alone(service: Installation) -> None:
     with service.http(mine) as http:
         assert http.delete(f"/v1/reads/{draft}").status_code == 204
         assert http.get(f"/v1/reads/{draft}").status_code == 404
+
+
+def test_a_draft_that_is_registered_twice_at_once_is_one_dataset(service: Installation) -> None:
+    """Who comes second is told of the dataset, though the file is erased by then."""
+    key = service.owner_of("reads-race")
+    with service.http(key) as http:
+        draft = send(http, "/v1/reads", {"kind": "routing"}, CSV).json()["id"]
+
+    def register(_: int) -> httpx.Response:
+        with service.http(key) as http:
+            return http.post("/v1/datasets", json=metadata("Fahrten", draft=draft))
+
+    with ThreadPoolExecutor(2) as both:
+        made = list(both.map(register, range(2)))
+    told = [(one.status_code, one.json().get("code")) for one in made]
+    assert told in ([(201, None), (200, None)], [(200, None), (201, None)]) or (
+        sorted(told) == [(201, None), (404, "not_found")]  # one was through before the other began
+    )
+    assert len({one.json()["id"] for one in made if "id" in one.json()}) == 1
+
+
+@pytest.mark.parametrize("said", [{"reader": [1]}, {"columns": ["x"]}])
+def test_a_look_answers_what_is_no_description(service: Installation, said: Any) -> None:
+    with service.http(service.owner_of("reads-none")) as http:
+        looked = send(http, "/v1/reads", {"kind": "routing", "public": said}, CSV)
+        assert looked.status_code == 200, looked.text
+        assert looked.json()["issues"]
+
+
+def test_lists_of_participants_are_not_shown(service: Installation) -> None:
+    public = {
+        "unit": "participant",
+        "states": 2,
+        "edges": [0, 1, 20],
+        "steps": 2,
+        "meters": {"start": "2026-01-05T00:00", "interval_seconds": 1800},
+        "reader": {"time_zone": "Europe/Berlin", "participants": ["Anna", "Otto"]},
+    }
+    content = b"time,Anna,Otto\n2026-01-05 00:00,0.5,2\n2026-01-05 00:30,0.5,2\n"
+    with service.http(service.owner_of("reads-meters")) as http:
+        said = {"name": "m", "kind": "dr_ensemble", "cap": {"epsilon": 4}, "public": public}
+        made = send(http, "/v1/datasets", said, content)
+        assert made.status_code == 201, made.text
+        assert "Anna" not in made.text + http.get(f"/v1/datasets/{made.json()['id']}").text
 
 
 def parquet(table: pa.Table) -> bytes:
@@ -359,6 +405,12 @@ def test_where_names_are_not_read_the_file_is_refused_before_it_comes(
         assert (refused.status_code, refused.json()["code"]) == (403, "reads_no_names")
         assert "--local" in refused.json()["detail"]
         assert send(http, "/v1/reads", {"kind": "routing"}, CSV).status_code == 403
+        plain = {one: said for one, said in PUBLIC.items() if one not in ("reader", "columns")}
+        for said in (plain, {**PUBLIC, "reader": {}}):  # read by a description, with one or without
+            sheet = send(http, "/v1/datasets", metadata("Fahrten", public=said), b"PK", "a.xlsx")
+            assert (sheet.status_code, sheet.json()["code"]) == (403, "reads_no_names")
+        drafted = metadata("Fahrten", public=plain, draft=new_id("read"))
+        assert http.post("/v1/datasets", json=drafted).json()["code"] == "reads_no_names"
         first = {"content": ("a.csv", CSV), "metadata": (None, json.dumps(metadata("Fahrten")))}
         assert "comes first" in http.post("/v1/datasets", files=first).text
         file = tmp_path / "fahrten.csv"

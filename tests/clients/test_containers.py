@@ -6,6 +6,8 @@ import io
 import json
 import math
 import re
+import struct
+import time as clock
 import zipfile
 from collections.abc import Callable
 from datetime import datetime, time, timedelta
@@ -14,6 +16,8 @@ from typing import Any, BinaryIO
 import h5py
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from discreet_client import containers, readers
@@ -329,3 +333,115 @@ def test_power_that_is_fed_in_is_not_taken_for_none_in_silence() -> None:
     assert any("1 of 4 readings below 0 kW" in note for note in notes)
     below = {**public, "edges": [-2, 1, 9]}
     assert readers.read("dr_ensemble", source, below, form="csv").columns["kw"][0] == -1
+
+
+def refused(content: bytes, form: str, **rules: Any) -> str:
+    with pytest.raises(TableError) as error:
+        readers.read("routing", opened(content), {**TRIPS, "reader": rules}, form=form)
+    return str(error.value)
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        '<row><c s=">" r="XFD1048576"><v>1</v></c></row>',
+        '<row><c x:r="A1" r="XFD1048576"><v>1</v></c></row>',
+        '<row><c s="<" r="XFD1048576"><v>1</v></c></row>',
+        f'<row><c s="{"a" * (3 << 20)}" r="XFD1048576"><v>1</v></c></row>',
+    ],
+    ids=["quoted", "prefixed", "less", "long"],
+)
+def test_no_attribute_hides_a_cell_that_would_end_the_reader(cells: str) -> None:
+    said = refused(sheet(cells), "xlsx")
+    assert "spans" in said or "cannot be read" in said
+
+
+def test_a_sheet_is_looked_at_wherever_it_lies() -> None:
+    far = sheet('<row r="1048576"><c r="XFD1048576"><v>1</v></c></row>')
+    for name in ("other/s.xml", "media/s.png", "worksheets/sheet1.bin"):
+        sink = io.BytesIO()
+        with zipfile.ZipFile(io.BytesIO(far)) as old, zipfile.ZipFile(sink, "w") as new:
+            for one in old.namelist():
+                text = old.read(one).replace(b"worksheets/sheet1.xml", name.encode())
+                new.writestr(one.replace("worksheets/sheet1.xml", name), text)
+        said = refused(sink.getvalue(), "xlsx")
+        assert "spans" in said or "cannot be read" in said
+
+
+def test_a_workbook_that_claims_more_texts_than_it_has_is_refused() -> None:
+    sink = io.BytesIO(sheet("<row><c><v>1</v></c></row>"))
+    with zipfile.ZipFile(sink, "a") as file:
+        file.writestr("xl/sharedStrings.xml", f'<sst xmlns="{MAIN}" uniqueCount="4000000000"/>')
+    assert "cannot be read" in refused(sink.getvalue(), "xlsx")
+
+
+@pytest.mark.parametrize("cells", ['<row><c t="e"><v>' * 60_000, "<c " * 300_000])
+def test_a_sheet_without_ends_is_refused_in_linear_time(cells: str) -> None:
+    begun = clock.process_time()
+    refused(sheet(cells), "xlsx")
+    assert clock.process_time() - begun < 10  # minutes, where each start looks at all that follows
+
+
+def test_no_key_of_json_stands_twice() -> None:
+    rows = b'[{"origin": 1, "destination": 2, "origin": 3}]'
+    assert "'origin' stands twice" in refused(rows, "json")
+
+
+@pytest.mark.parametrize("name", ["UTF-8", "utf8", "utf-8-sig"])
+def test_the_mark_of_utf_8_is_no_part_of_a_name(name: str) -> None:
+    content = "\ufefforigin;destination\n1;2\n".encode()
+    public = {**TRIPS, "reader": {"encoding": name}}
+    found = readers.read("routing", opened(content), public, form="csv")
+    assert found.columns["origin"].tolist() == [1]
+
+
+def test_many_columns_take_linear_time() -> None:
+    wide = ",".join(f"c{number}" for number in range(40_000)) + ",,,\n"
+    content = (wide + "1," * 40_000 + ",,\n").encode()
+    begun = clock.process_time()
+    assert "no column origin" in refused(content, "csv")
+    assert clock.process_time() - begun < 15  # ten minutes, where each column copies the table
+    lists = json.dumps({**{f"c{number}": [1] for number in range(40_000)}, "z": []}).encode()
+    assert len(refused(lists, "json")) < 1000
+    long = json.dumps([{"origin": 1, "destination": 2, "x" * 100_000: "q"}]).encode()
+    with pytest.raises(TableError) as error:
+        readers.read("routing", opened(long), TRIPS, {"count": "x" * 100_000}, form="json")
+    assert len(error.value.issues[0].column or "") < 1000
+
+
+def hdf(**made: Any) -> bytes:
+    sink = io.BytesIO()
+    with h5py.File(sink, "w") as file:
+        for name, value in made.items():
+            file[name.replace("_", "/")] = value
+    return sink.getvalue()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        hdf(data_a=h5py.Empty("f8")),
+        hdf(data=np.ones((2, 2))),
+        hdf(data_a=np.ones((2, 2)), lookup=np.ones(2)),
+        hdf(data_a=h5py.ExternalLink("/etc/passwd", "/x")),
+        hdf(data_a=np.zeros(2, [("a", "f8")])),
+    ],
+    ids=["empty", "flat", "flat lookup", "elsewhere", "compound"],
+)
+def test_what_is_no_open_matrix_is_refused(content: bytes) -> None:
+    assert refused(content, "omx")
+
+
+def test_what_parquet_says_wrongly_is_refused() -> None:
+    texts = pa.StringArray.from_buffers(
+        1, pa.py_buffer(struct.pack("2i", 0, 2)), pa.py_buffer(b"\xff\xfe")
+    )
+    days = pa.array([2**31 - 1], pa.date32())
+    for column in (
+        {"origin": texts},
+        {"time": days},
+        {"time": pa.array([2**50], pa.timestamp("s"))},
+    ):
+        sink = io.BytesIO()
+        pq.write_table(pa.table({"origin": [1], "destination": [2], **column}), sink)
+        assert refused(sink.getvalue(), "parquet", start="2026-07-01T00:00", time_zone="UTC")

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from discreet.problems.coupled_qp import bounds
+from discreet.problems.coupled_qp import problem as bounds
 from discreet.problems.coupled_qp.data import OperatorData
 from discreet_client.arithmetic import FAST, SAME, Arithmetic, box_minimum
 from discreet_client.best_responses import BLUR, SMALL, Responder, own_haze, system_uniform

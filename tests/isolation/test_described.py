@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import encodings
 import io
 import json
+import pkgutil
+import sys
 from itertools import chain, pairwise
 from typing import Any
 
@@ -16,7 +19,7 @@ from discreet.isolation import described
 from discreet.isolation.blocks import any_record
 from discreet.problems import DATASETS
 from discreet.problems.contents import Content
-from discreet.problems.descriptions import completed, without_names
+from discreet.problems.descriptions import completed, is_text_encoding, without_names
 from tests.clients.test_containers import workbook
 
 TRIPS: dict[str, Any] = {"unit": "request", "zones": 3, "periods": 2, "period_minutes": 60}
@@ -336,3 +339,43 @@ def test_mistakes_have_their_place_and_their_way_out() -> None:
     assert {one["column"] for one in told} == {"destination", "time", "count"}
     assert {one["row"] for one in told} == {2, 3}
     assert "reader.decimal" in {one["way_out"] for one in told}
+
+
+def test_lists_of_participants_are_names() -> None:
+    rules = {"participants": ["Anna", "Otto"], "units": "kW"}
+    assert without_names({"reader": rules}) == {"reader": {"units": "kW"}}
+    wide = {"reader": {"participants": "columns"}}
+    assert without_names(wide) == wide
+
+
+@pytest.mark.parametrize("encoding", ["punycode", "idna", "unicode_escape", "raw_unicode_escape"])
+def test_codecs_of_no_files_are_no_encodings(encoding: str) -> None:
+    assert not is_text_encoding(encoding)
+
+
+def test_all_codecs_are_met_before_the_walls() -> None:
+    described.warm_up()
+    there = {one.name for one in pkgutil.iter_modules(encodings.__path__)} - {
+        "mbcs",
+        "oem",
+        "iso8859_1",
+    }
+    cold = [name for name in there if f"encodings.{name}" not in sys.modules]
+    assert cold == []
+
+
+def test_a_half_of_a_pair_is_answered_as_something_else() -> None:
+    text = r'[{"origin": "\ud800", "destination": 2}]'
+    with pytest.raises(InvalidInput) as refused:
+        read("routing", completed("routing", {**TRIPS, "periods": 1, "reader": {}}), text, "json")
+    str(refused.value).encode()
+    job = {"kind": "routing", "public": TRIPS, "format": "json", "memory_bytes": 1 << 30}
+    seen = described.preview(job, lambda: io.BytesIO(text.encode()), len(text))
+    json.dumps(seen, ensure_ascii=False).encode()
+
+
+@pytest.mark.parametrize("said", [{"reader": [1]}, {"columns": [1]}, {"columns": "x"}])
+def test_a_look_refuses_what_is_no_description(said: dict[str, Any]) -> None:
+    job = {"kind": "routing", "public": {**TRIPS, **said}, "format": "csv", "memory_bytes": 1 << 30}
+    content = b"origin,destination\n1,2\n"
+    assert described.preview(job, lambda: io.BytesIO(content), len(content))["issues"]

@@ -11,7 +11,7 @@ from discreet.privacy.noise import Noise
 from discreet.problems import KINDS
 from discreet.problems.audits import audit_release, half_noise
 from discreet.problems.base import Neighbours
-from discreet.problems.multi_agent.constraints import proven
+from discreet.problems.multi_agent.dataset import proven
 from discreet.solvers.saddle.convexity import sensitivities
 from discreet.usecases import audits
 from discreet.usecases.audits import run_audits

@@ -256,7 +256,7 @@ def asked_otherwise(cases: list[Neighbours]) -> Iterator[Neighbours]:
     """The first of them with another value of each field that is free to ask again."""
     one = cases[0]
     free = one.problem.free(one.public)
-    for name, update in one.problem.otherwise(one.public).items():
+    for name, update in one.problem.alternative_values(one.public).items():
         if name in free:
             other = type(one.problem).model_validate(
                 {**one.problem.model_dump(mode="json"), **update}
@@ -342,7 +342,7 @@ def test_what_may_be_asked_again_was_not_fixed_at_the_release(kind: str, place: 
     finished with it. A fixed one: another plan, another release, or no such problem."""
     one = case(kind, place)
     problem, public, plan = one.problem, one.public, one.plan
-    free, others = problem.free(public), problem.otherwise(public)
+    free, others = problem.free(public), problem.alternative_values(public)
     assert others.keys() == type(problem).model_fields.keys() - NOT_ASKED
 
     def releases(by: Problem) -> list[bytes]:

@@ -16,8 +16,12 @@ from discreet.errors import InvalidInput
 from discreet.privacy.noise import Noise
 from discreet.problems.contents import Content, canonical_bytes
 from discreet.problems.dr_ensemble import estimates
-from discreet.problems.dr_ensemble.dataset import DrEnsembleContent, DrEnsembleDataset
-from discreet.problems.dr_ensemble.measurements import state_sequences, tariff_utility
+from discreet.problems.dr_ensemble.dataset import (
+    DrEnsembleContent,
+    DrEnsembleDataset,
+    state_sequences,
+    tariff_utility,
+)
 from discreet.problems.dr_ensemble.problem import DrEnsemble
 from discreet.problems.dr_ensemble.public import DrEnsemblePublic
 from discreet.problems.dr_ensemble.result import ALL_HOURS

@@ -18,8 +18,9 @@ from scipy.optimize import linprog
 from discreet.errors import InvalidInput
 from discreet.privacy.noise import Noise
 from discreet.problems.federation import Member
-from discreet.problems.multi_agent.agents import MAX_POLYTOPES, Announcement
 from discreet.problems.multi_agent.dataset import (
+    MAX_POLYTOPES,
+    Announcement,
     MultiAgentContent,
     MultiAgentDataset,
     MultiAgentPublic,

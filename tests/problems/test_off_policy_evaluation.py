@@ -21,7 +21,7 @@ from discreet.privacy.mechanism import CalibratedEvent
 from discreet.privacy.noise import Noise
 from discreet.problems.contents import Content, canonical_bytes
 from discreet.problems.numbers import Budget
-from discreet.problems.off_policy_evaluation import canonical
+from discreet.problems.off_policy_evaluation import dataset
 from discreet.problems.off_policy_evaluation.dataset import (
     OffPolicyContent,
     OffPolicyDataset,
@@ -279,7 +279,7 @@ def test_owners_are_told_apart_by_any_column(
 def test_rows_outside_of_the_topology_are_named_in_any_part(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(canonical, "ROWS_AT_ONCE", 2)
+    monkeypatch.setattr(dataset, "ROWS_AT_ONCE", 2)
     known = {
         "topology": [[0, 1], [1, 2], [2, STATES]],
         "rewards": [1.0, 0.0, 2.0],

@@ -211,12 +211,12 @@ def test_an_error_as_large_as_what_is_sought_is_named() -> None:
         assert row["no_better_than_zero"] is named, answer
 
 
-@pytest.mark.parametrize("kind", sorted(kind for kind in KINDS if KINDS[kind].matters))
+@pytest.mark.parametrize("kind", sorted(kind for kind in KINDS if KINDS[kind].main_fields))
 def test_what_matters_is_a_field_of_the_result_and_comes_first(
     monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     monkeypatch.setattr(rehearsals, "MOST_RUNS", 1)
-    matters = KINDS[kind].matters
+    matters = KINDS[kind].main_fields
     assert set(matters) <= KINDS[kind].Fields.__annotations__.keys()
     _, result = rehearsed(kind, epsilons=[2])
     assert result["rows"][0]["quantity"] == matters[0]

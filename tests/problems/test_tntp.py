@@ -11,7 +11,7 @@ import pytest
 from discreet import cli
 from discreet.errors import InvalidInput
 from discreet.installation import local
-from discreet.problems.routing import tntp
+from discreet.problems.routing import dataset as tntp
 
 NETWORK = """<NUMBER OF ZONES> 2
 <NUMBER OF NODES> 3

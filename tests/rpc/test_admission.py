@@ -205,7 +205,7 @@ def test_seats() -> None:
     assert gone == ["c", "b"]
     with pytest.raises(Unavailable):
         seats.reserve("other", 2)
-    seats.stands_up("a")
+    seats.free_guest_seat("a")
     guest("e")
     with pytest.raises(Unavailable):
         guest("f")

@@ -13,9 +13,9 @@ from discreet.solvers.estimation.count_posterior import (
     CountPosterior,
     GroupedPosterior,
     Kind,
+    Known,
     _searched,
 )
-from discreet.solvers.estimation.known_sums import Known
 
 
 def draw_counts(

@@ -9,15 +9,6 @@ from typing import LiteralString, get_args
 import psycopg
 from procrastinate.schema import SchemaManager
 
-from discreet.storage import (  # noqa: F401 - whose tables are declared there
-    log_tables,
-    object_tables,
-    operation_tables,
-    people_tables,
-    session_tables,
-    source_tables,
-    wait_tables,
-)
 from discreet.storage.jobs import FINAL
 from discreet.storage.migrations import comments_of, current_schema
 from discreet.storage.tables import Base, JobState

@@ -19,12 +19,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from discreet.privacy.filters import Cap
 from discreet.privacy.units import Price
 from discreet.settings import Settings
-from discreet.storage import (
-    ledger,
-    log_tables,  # noqa: F401 - declared there
-    session_tables,  # noqa: F401 - declared there
-    tenants,
-)
+from discreet.storage import ledger, tenants
 from discreet.storage.database import SYSTEM, Database, libpq_url, sync_engine
 from discreet.storage.tables import Base
 from discreet.usecases.budgets import cap_amounts, filter_limits

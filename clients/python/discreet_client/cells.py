@@ -61,6 +61,10 @@ _SINCE = datetime(1970, 1, 1)
 _TICK = timedelta(microseconds=1)
 _MIDNIGHT = datetime(2000, 1, 1)
 _LAST = (datetime(9999, 12, 29) - _SINCE) // _TICK
+_YEARS = np.array(["0001-01-01", "9999-12-31"], dtype="datetime64[s]")
+"""The first and the last day that there is."""
+_FINE = ("ns", "ps", "fs", "as")
+"""Units in which 64 bits reach no other year."""
 _CLOCK = re.compile(r"[ T](\d\d):(\d\d)(?::(\d\d))?", re.ASCII)
 _DAY = re.compile(r"\d{4}-\d\d-\d\d|\d\d([./])\d\d\1\d{4}", re.ASCII)
 _DAY_LIKE = {"-": "2000-01-01", ".": "01.01.2000", "/": "01/01/2000"}
@@ -236,6 +240,11 @@ def moment(clock: int, offset: int) -> datetime:
 def moments_of(once: NDArray[Any], of: Numbers, grammar: Grammar) -> Moments | list[Refusal | None]:
     """What these times are; or why some are none, one for each of `once`."""
     if once.dtype.kind == "M":
+        if np.datetime_data(once.dtype)[0] not in _FINE:
+            first, last = _YEARS.astype(once.dtype)
+            beyond = (once < first) | (once > last)
+            if beyond.any():
+                return [NO_SUCH_DAY if one else None for one in beyond.tolist()]
         clock = once.astype("datetime64[us]").astype(np.int64)
         return Moments(clock, np.full(clock.size, NO_OFFSET), of)
     values = once.tolist()

@@ -19,6 +19,7 @@ import io
 import json
 import re
 import zipfile
+from collections import Counter
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -80,14 +81,22 @@ made a workbook of 1 KiB claim 17 thousand million."""
 MOST_UNPACKED = 1 << 30
 """Bytes of a workbook's sheets and texts."""
 PIECE_BYTES = 1 << 20
+UNREADABLE = "{} cannot be read as an Excel workbook: is it whole?"
 MOST_ZONES = 16_384
 """Of a matrix of trips, 2 GiB."""
-_CELL = re.compile(rb"<(?:\w+:)?(c|row)(?=[\s/>])([^>]*)>")
-_AT = re.compile(rb"""\br\s*=\s*["']([A-Za-z]*)(\d+)["']""")
-_WRONG = re.compile(
-    rb"""<(?:\w+:)?c(?=\s)[^>]*\bt\s*=\s*["']e["'][^>]*>(?:(?!</(?:\w+:)?c>).)*?<(?:\w+:)?v>(#[^<]{1,20})<""",
-    re.DOTALL,
+_BEGINS = re.compile(rb"<(?:\w+:)?(?:c|row)(?=[\s/>])")
+_CELL = re.compile(
+    rb"""<(?:\w+:)?(?:(c|row)(?=[\s/>])((?:[^<>"']|"[^<"]*"|'[^<']*')*)>|v\s*>(#[^<]{1,20}))"""
 )
+"""A cell or a row with its attributes, or a value that is an error. What it tries ends at the next
+`<`, so it takes linear time."""
+_MANY = re.compile(rb"<(?:\w+:)?sst(?=\s)[^<]*?\d{8}")
+"""A table of ten million texts or more: its reader takes room for as many as it says."""
+_PLACED = re.compile(rb"\sr\s*=")
+_AT = re.compile(rb"""\sr\s*=\s*["']([A-Za-z]*)(\d+)["']""")
+_NO_SHEETS = (".bin", ".bmp", ".emf", ".gif", ".jpeg", ".jpg", ".png", ".tiff", ".wmf")
+"""Ends of names of pictures and programs in a workbook, whose bytes are no XML."""
+_SHEET_DATA = b"sheetData"
 
 
 @dataclass(frozen=True)
@@ -176,7 +185,9 @@ def parquet_table(opens: Callable[[], BinaryIO], name: str) -> Any:
         raise MissingExtra("pyarrow", "arrow", "a Parquet file") from None
     try:
         with opens() as opened:
-            return pq.read_table(opened, use_threads=False, pre_buffer=False)
+            table = pq.read_table(opened, use_threads=False, pre_buffer=False)
+            table.validate(full=True)  # texts that are none, numbers of texts that are not there
+            return table
     except (pyarrow.ArrowException, ValueError, OSError):
         raise TableError(f"{name} cannot be read as Parquet: is it whole?") from None
 
@@ -188,7 +199,11 @@ def _json(file: File) -> Table:
     """Rows as objects, or columns as lists; under one name, as in a content of the service, or
     not."""
     try:
-        found = json.loads(file.read().decode("utf-8-sig"), parse_constant=_no_constant)
+        found = json.loads(
+            file.read().decode("utf-8-sig"),
+            parse_constant=_no_constant,
+            object_pairs_hook=_once_each,
+        )
     except (ValueError, RecursionError) as error:
         raise TableError(f"{file.name} is not JSON in UTF-8: {str(error)[:80]}") from None
     if isinstance(found, dict) and len(found) == 1:
@@ -214,6 +229,17 @@ def _json(file: File) -> Table:
                 )
     made = {name: np.fromiter(values, object, len(values)) for name, values in columns.items()}
     return from_columns(made)
+
+
+def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object of these members, none of which stands twice: which of them is meant?"""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(
+            name for name, count in Counter(name for name, _ in pairs).items() if count > 1
+        )
+        raise ValueError(f"{twice[:40]!r} stands twice in one object")
+    return found
 
 
 def _no_constant(text: str) -> Any:
@@ -258,7 +284,7 @@ def _workbook(file: File, sheet: Any, *, units_row: bool) -> Table:
         raise TableError(
             f"the first row of {file.name} names no columns: delete what stands above the names"
         )
-    if twice := sorted(name for name in set(header) if header.count(name) > 1):
+    if twice := sorted(name for name, count in Counter(header).items() if count > 1):
         raise TableError(f"column {twice[0][:40]!r} stands twice in the first row of {file.name}")
     width, first = len(header), 2 if units_row else 1
     kept = [
@@ -318,11 +344,8 @@ def _scanned(content: bytes, name: str) -> dict[str, int]:
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             for member in archive.infolist():
-                if not member.filename.endswith((".xml", ".rels")):
-                    continue
-                is_sheet = member.filename.startswith("xl/worksheets/")
                 with archive.open(member) as opened:
-                    cells = _Cells()
+                    cells = _Cells(member.filename.lower().endswith(_NO_SHEETS))
                     while piece := opened.read(PIECE_BYTES):
                         room -= len(piece)
                         if room < 0:
@@ -330,17 +353,16 @@ def _scanned(content: bytes, name: str) -> dict[str, int]:
                                 f"{name} unpacks to more than {MOST_UNPACKED >> 20:,} MiB: save "
                                 "its sheet as CSV"
                             )
-                        if is_sheet:
-                            cells.take(piece, name)
-                    if is_sheet:
-                        found[member.filename] = cells.area
+                        cells.take(piece, name)
+                    cells.take(b"<", name)  # its end, behind which nothing is kept back
+                    found[member.filename] = max(cells.area, found.get(member.filename, 0))
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, OSError, EOFError):
-        raise TableError(f"{name} cannot be read as an Excel workbook: is it whole?") from None
+        raise TableError(UNREADABLE.format(name)) from None
     except Exception as error:
         if isinstance(error, TableError) or type(error).__module__ != "zlib":
             raise
-        raise TableError(f"{name} cannot be read as an Excel workbook: is it whole?") from None
-    if not any(one.startswith("xl/worksheets/") for one in found):
+        raise TableError(UNREADABLE.format(name)) from None
+    if not any(one.lower().startswith("xl/") for one in found):
         raise TableError(f"{name} is an archive, and no Excel workbook (.xlsx)")
     if max(found.values()) > MOST_CELLS:
         raise TableError(
@@ -354,9 +376,10 @@ class _Cells:
     """The rectangle of a sheet's cells, from the pieces of its XML: by where they say that they
     are, else by their number."""
 
-    def __init__(self) -> None:
+    def __init__(self, no_sheet: bool) -> None:
+        """no_sheet: whether its name says that it is none."""
         self.rows = self.columns = self._row = self._column = 0
-        self._rest = b""
+        self._rest, self._no_sheet, self._is_wrong = b"", no_sheet, False
 
     @property
     def area(self) -> int:
@@ -364,11 +387,32 @@ class _Cells:
 
     def take(self, piece: bytes, name: str) -> None:
         text = self._rest + piece
+        if self._no_sheet:
+            if _SHEET_DATA in text:
+                raise TableError(UNREADABLE.format(name))
+            self._rest = text[-len(_SHEET_DATA) :]
+            return
         cut = text.rfind(b"<")
-        self._rest = text[cut:] if cut >= 0 and len(text) - cut < PIECE_BYTES else b""
-        whole = text[: len(text) - len(self._rest)]
-        for tag, said in _CELL.findall(whole):
+        cut = len(text) if cut < 0 else cut
+        if len(text) - cut >= PIECE_BYTES:
+            if _BEGINS.match(text, cut):
+                raise TableError(UNREADABLE.format(name))
+            cut = len(text)
+        self._rest, whole, begun = text[cut:], text[:cut], 0
+        if _MANY.search(whole):
+            raise TableError(UNREADABLE.format(name))
+        for tag, said, value in _CELL.findall(whole):
+            if value:
+                if self._is_wrong and value != b"#N/A":
+                    says = value.decode("ascii", "replace")
+                    raise TableError(
+                        f"a formula in {name} has the error {says}: mend or empty that cell"
+                    )
+                continue
+            begun += 1
             at = _AT.search(said)
+            if at is None and _PLACED.search(said):
+                raise TableError(UNREADABLE.format(name))
             if tag == b"row":
                 self._row = int(at[2][:9]) if at else self._row + 1
                 self._column = 0
@@ -377,13 +421,9 @@ class _Cells:
                 self._row = int(at[2][:9]) if at else self._row
                 self.rows = max(self.rows, self._row)
                 self.columns = max(self.columns, self._column)
-        if b'"e"' in whole or b"'e'" in whole:
-            for wrong in _WRONG.findall(whole):
-                if wrong not in (b"#N/A",):
-                    says = wrong.decode("ascii", "replace")
-                    raise TableError(
-                        f"a formula in {name} has the error {says}: mend or empty that cell"
-                    )
+                self._is_wrong = b'"e"' in said or b"'e'" in said
+        if begun < len(_BEGINS.findall(whole)):  # a tag that only a reader of XML understands
+            raise TableError(UNREADABLE.format(name))
 
 
 def _number(letters: bytes) -> int:
@@ -417,7 +457,9 @@ def of_matrix(
     with opened, matrices:
         try:
             return _trips(matrices, name, rules, classes)
-        except (OSError, RuntimeError, KeyError, AttributeError):
+        except TableError:
+            raise
+        except (OSError, RuntimeError, LookupError, AttributeError, TypeError, ValueError):
             raise TableError(f"{name} cannot be read as OMX: is it whole?") from None
 
 
@@ -438,14 +480,15 @@ def _trips(
     if any(len(part) != len(parts[0]) for part in parts):
         raise TableError(f"the matrices of {called} are of different sizes")
     ids = _looked_up(file, called, rules.pop("lookup", None), len(parts[0]))
-    number, origin, destination = np.nonzero(np.array(parts))
+    filled = [np.nonzero(part) for part in parts]
     columns = {
-        "origin": ids[origin],
-        "destination": ids[destination],
-        "count": np.array(parts)[number, origin, destination],
+        "origin": ids[np.concatenate([origin for origin, _ in filled])],
+        "destination": ids[np.concatenate([destination for _, destination in filled])],
+        "count": np.concatenate([part[at] for part, at in zip(parts, filled, strict=True)]),
     }
     if classes:
-        columns["user_class"] = np.array(chosen, dtype=object)[number]
+        sizes = [origin.size for origin, _ in filled]
+        columns["user_class"] = np.repeat(np.array(chosen, dtype=object), sizes)
     return from_columns(columns), rules
 
 

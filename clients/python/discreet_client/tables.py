@@ -78,9 +78,11 @@ _RARE = b"\t\x0b\x0c\x1c\x1d\x1e\x1f"
 _SEP = re.compile(r'"?sep=([,;\t|])"?\r?\n?', re.IGNORECASE)
 """The first line of a file that Excel is told the separator by."""
 MOST_NAMED = 20
+LONGEST_NAMED = 200
+"""Letters of a column's name in a refusal."""
 BLOCK_BYTES = 1 << 23
 LEAST_QUICK = 1 << 12
-"""Bytes of a file below which it takes longer to begin."""
+"""Bytes of a column below which it takes longer to begin."""
 LONGEST_UNIT = 12
 """Letters of a unit below the name of a column."""
 _RULE = re.compile(r"\breader\.[a-z_]+")
@@ -240,7 +242,7 @@ class Table:
             if rows.size > 1
             else ""
         )
-        own = self.called.get(column, column)
+        own = self.called.get(column, column)[:LONGEST_NAMED]
         name = column if own == column else f"{own} ({column})"
         where = f"{self.unit} {self.places[first]}, column {name}"
         detail = f"{where}: {says}{'' if found is None else f'{mark} {found}'}{more}"
@@ -565,9 +567,8 @@ def _named_in(line: str, separator: str) -> list[str]:
 
 def _without_ends(header: list[str]) -> list[str]:
     """Names without the empty ones that separators make at the end of a line."""
-    while len(header) > 1 and not header[-1]:
-        header = header[:-1]
-    return header
+    named = next((place for place in range(len(header), 1, -1) if header[place - 1]), 1)
+    return header[:named]
 
 
 class _Records(NamedTuple):
@@ -585,6 +586,7 @@ class _Records(NamedTuple):
 
 def _records(content: bytes, name: str, encodings: Sequence[str | None], words: Words) -> _Records:
     text = _decoded(content, name, [one or UTF_8 for one in encodings] or [UTF_8], words)
+    text = text.removeprefix("\ufeff")  # which codecs leave there that are said without `-sig`
     line, end, rest = text.partition("\n")
     said = _SEP.fullmatch(line + end)
     if said:
@@ -720,6 +722,8 @@ def _regular(
     except (UnicodeError, csv.Error, ValueError):
         return None
     whole = [column.strip() for column in row]
+    if len(content) < LEAST_QUICK * len(whole):
+        return None
     header, mark = _without_ends(whole), separator.encode()
     if line.count('"') % 2 or not any(header) or len(set(header)) < len(header):
         return None
@@ -744,10 +748,10 @@ def _regular(
         return None
     texts = list[Texts]()
     rare = not content.isascii() or any(bytes([one]) in content for one in _RARE)
-    while found.num_columns:  # the next column takes the room of the last one
-        column, found = found.column(0), found.remove_column(0)
-        texts.append(_texts(column, rare=rare))
-        del column
+    left = found.columns[::-1]
+    del found
+    while left:  # the next column takes the room of the last one
+        texts.append(_texts(left.pop(), rare=rare))
     empty = [pc.equal(one.raw, "") for one in texts]
     beside = empty[len(header) :]
     if not all(pc.all(one).as_py() for one in beside) or (
@@ -822,7 +826,8 @@ def from_columns(source: Any) -> Table:
     if len(set(sizes.values())) > 1 or any(len(shape) != 1 for shape in sizes.values()):
         raise TableError(
             "columns of one length are needed: "
-            + ", ".join(f"{n} has {s}" for n, s in sizes.items())
+            + ", ".join(f"{str(n)[:40]} has {s}" for n, s in [*sizes.items()][:MOST_NAMED])
+            + (f" and {len(sizes) - MOST_NAMED:,} more" if len(sizes) > MOST_NAMED else "")
         )
     if not columns or not next(iter(columns.values())).size:
         raise TableError("the table is empty")

@@ -37,7 +37,7 @@ from discreet.api.routes import (
 )
 from discreet.api.routes import log as transparency_log
 from discreet.api.schemas import Results
-from discreet.isolation.children import ChildFailed, settling
+from discreet.isolation.children import ChildFailed, trimming_memory
 from discreet.observability.heartbeat import beating
 from discreet.observability.monitoring import answering
 from discreet.settings import Settings
@@ -245,7 +245,7 @@ def serve(
                 )
                 await super().startup(sockets)
                 await opened.enter_async_context(beating(settings.watchdog_seconds))
-                await opened.enter_async_context(settling())
+                await opened.enter_async_context(trimming_memory())
                 self._opened = opened.pop_all()
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

@@ -147,7 +147,7 @@ def convert_tntp(
     out: Annotated[Path | None, typer.Option(help="Write to this file")] = None,
 ) -> None:
     """Convert TNTP files to the body of a job with its dataset."""
-    from discreet.problems.routing.tntp import convert, read_network, read_trips  # noqa: PLC0415
+    from discreet.problems.routing.dataset import convert, read_network, read_trips  # noqa: PLC0415
     from discreet_client.trips import rounded  # noqa: PLC0415
 
     body = convert(

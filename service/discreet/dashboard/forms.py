@@ -47,7 +47,9 @@ async def read(request: Request) -> Form:
     if known is None:
         most = FORM_BYTES if request.url.path.endswith(LARGE) else SMALL_BYTES
         async with bodies.held(request, Limit("form_bytes", "bytes", most)) as body:
-            known = request.state.form = await bodies.apart(lambda: parsed(body), len(body))
+            known = request.state.form = await bodies.in_thread_if_large(
+                lambda: parsed(body), len(body)
+            )
     form: Form = known
     return form
 

@@ -640,7 +640,7 @@ connections are open."""
 
 
 @contextlib.asynccontextmanager
-async def settling() -> AsyncIterator[None]:
+async def trimming_memory() -> AsyncIterator[None]:
     """While a part runs: return pages of programs and libraries once. This holds the event loop for
     40 ms, so that meanwhile no library is loaded where another was unloaded."""
     later = asyncio.get_running_loop().call_later(SETTLED_SECONDS, give_pages_back)

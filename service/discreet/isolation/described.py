@@ -7,14 +7,16 @@ and codecs are met before the walls (`warm_up`).
 from __future__ import annotations
 
 import codecs
+import contextlib
+import encodings
 import importlib
 import io
 import json
+import pkgutil
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from encodings.aliases import aliases
 from typing import Any, BinaryIO
 from zoneinfo import ZoneInfo, available_timezones
 
@@ -56,8 +58,9 @@ def warm_up() -> None:
     """Meet all time zones and codecs: 4 MB, a quarter of a second."""
     _forget_plugins()
     _zones[:] = map(ZoneInfo, sorted(available_timezones()))
-    for name in sorted({*aliases.values(), "utf_8_sig", "utf_16_le", "utf_16_be"} - {"mbcs"}):
-        codecs.lookup(name)
+    for module in pkgutil.iter_modules(encodings.__path__):
+        with contextlib.suppress(LookupError, ImportError):  # those of Windows, and no codecs
+            codecs.lookup(module.name)
 
 
 def _forget_plugins() -> None:
@@ -91,7 +94,11 @@ def read(
     job: kind, public, format, `zones` (names of a stored network's zones), `memory_bytes`, `block`.
     """
     from discreet.problems import DATASETS  # noqa: PLC0415
-    from discreet.problems.descriptions import issues_of, without_names  # noqa: PLC0415
+    from discreet.problems.descriptions import (  # noqa: PLC0415
+        issues_of,
+        printable,
+        without_names,
+    )
     from discreet_client import source_blocks  # noqa: PLC0415
     from discreet_client.errors import MissingExtra  # noqa: PLC0415
     from discreet_client.tables import TableError  # noqa: PLC0415
@@ -117,7 +124,9 @@ def read(
         raise InvalidInput(issues_of(error, "/content")) from None
     except MissingExtra as error:
         raise InvalidInput(str(error), pointer="/content") from None
-    return Described({**reading.public, **_described(stored)}, _arrow(reading), reading.notes)
+    return Described(
+        {**reading.public, **_described(stored)}, _arrow(reading), printable(reading.notes)
+    )
 
 
 def _together(parts: Sequence[Callable[[], BinaryIO]]) -> Any:
@@ -148,22 +157,23 @@ def _arrow(reading: Any) -> Any:
 
 def preview(job: Mapping[str, Any], opened: Callable[[], BinaryIO], size: int) -> dict[str, Any]:
     """What a file would be read as, for its owner: `readers.preview`. job: as of `read`."""
+    from discreet.problems.descriptions import printable  # noqa: PLC0415
     from discreet_client import readers  # noqa: PLC0415
     from discreet_client.errors import MissingExtra  # noqa: PLC0415
     from discreet_client.tables import TableError  # noqa: PLC0415
 
     form, public = job["format"], dict(job["public"] or {})
-    columns = dict(public.pop("columns", None) or {})
     if job.get("zones") is not None:
         public["reader"] = {**(public.get("reader") or {}), "zones": job["zones"]}
     try:
         check_size(form, size, job["memory_bytes"])
-        found: dict[str, Any] = readers.preview(job["kind"], opened, public, columns, form=form)
+        found: dict[str, Any] = readers.preview(job["kind"], opened, public, form=form)
     except (TableError, MissingExtra, PayloadTooLarge) as error:
         issues = getattr(error, "issues", None)
         told = [one.as_dict() for one in issues] if issues else [{"cause": str(error), "count": 1}]
-        return {**NOTHING, "issues": told}
-    return found
+        found = {**NOTHING, "issues": told}
+    told_of: dict[str, Any] = printable(found)
+    return told_of
 
 
 # Before the walls ---------------------------------------------------------------------------------

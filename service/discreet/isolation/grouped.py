@@ -46,7 +46,7 @@ class Grouped:
             known = _rows_of(rest)
             if not waiting or (group and _rows_of(waiting) < known):
                 continue
-            rows = self._units.together([*rest, *waiting], known)
+            rows = self._units.merge_batches([*rest, *waiting], known)
             waiting = []
             end = self._end(rows.owners)
             rest = [rows.taken(end, rows.num_rows).alone()]

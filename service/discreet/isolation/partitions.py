@@ -117,7 +117,7 @@ class Room:
         """Parts of rows that are in any order."""
         partitions = Partitions(units, number, Segments(self.descriptors[0]))
         for group, first in _groups(checked, _rows_at_once(number)):
-            partitions.add(units.together(group), first)
+            partitions.add(units.merge_batches(group), first)
         return partitions.contents()
 
     def _in_parts(

@@ -17,14 +17,18 @@ from discreet.problems.datasets import Dataset
 
 
 def _problem_of(folder: str) -> type[Problem]:
-    """The class that `problem.py` of this folder defines, whose `kind` is the folder's name."""
+    """The class that `problem.py` of this folder defines, whose `kind` is the folder's name: the
+    most derived, where it is made in steps."""
     module = import_module(f"{__name__}.{folder}.problem")
+    found: list[type[Problem]] = []
     for value in vars(module).values():
         own = getattr(value, "__module__", None) == module.__name__
         if own and isinstance(value, type) and issubclass(value, Problem):
             kind = value.model_fields["kind"].annotation
             if get_args(kind) == (folder,):
-                return value
+                found.append(value)
+    if found:
+        return max(found, key=lambda one: len(one.__mro__))
     raise ImportError(f"{module.__name__} defines no Problem whose kind is {folder!r}")
 
 

@@ -16,7 +16,7 @@ from discreet.problems.plans import Plan
 
 
 @dataclass(frozen=True)
-class Around:
+class EarlierRelease:
     """A job with a release, and the profile that follows from it."""
 
     job_id: str
@@ -43,7 +43,7 @@ class Around:
 
 def profiled(
     problem: Problem, public: Any, plan: Plan, released: Released, job_id: str, pointer: str
-) -> Around:
+) -> EarlierRelease:
     """The figures that follow from a job's release. InvalidInput if there are none."""
     profile = problem.profile(public, plan, released)
     if profile is None:
@@ -52,4 +52,4 @@ def profiled(
             f"do, unless they are mostly noise"
         )
         raise InvalidInput(says, pointer=pointer)
-    return Around(job_id, problem, public, plan, profile)
+    return EarlierRelease(job_id, problem, public, plan, profile)

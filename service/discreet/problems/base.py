@@ -99,7 +99,7 @@ class Synthesis:
 # Base ---------------------------------------------------------------------------------------------
 
 ALWAYS = "always"
-TOLD = frozenset({"relative_gap", "uncertainty"})
+REPORTING_FIELDS = frozenset({"relative_gap", "uncertainty"})
 """Fields that set how precisely an answer is computed or reported, not what is asked."""
 MOST_PLANS = 16
 """Made in search of a rho."""
@@ -153,7 +153,7 @@ class Problem(Frozen):
     """`headlines(problem, result)`: a list of `Headline`, the sentences of a result, the answer
     itself first. None: the first number of which an interval is told is the answer."""
     left_out: ClassVar[LeftOut | None] = None
-    matters: ClassVar[tuple[str, ...]] = ()
+    main_fields: ClassVar[tuple[str, ...]] = ()
     """Fields of its results that people ask for, most of all first: a rehearsal begins with them.
     Others follow in the order of the result."""
     synthesis: ClassVar[Synthesis | None] = None
@@ -180,7 +180,7 @@ class Problem(Frozen):
     by_parts: ClassVar[str] = "smaller public bounds are needed"
     """What helps, in words, where the content may be too large to be held as a whole: what does not
     read it so (plans with `parts_by` or `sampled_by`), if anything."""
-    in_proportion: ClassVar[frozenset[str]] = frozenset()
+    scaled_together: ClassVar[frozenset[str]] = frozenset()
     """Lists of numbers that mean something when all of them are made larger or smaller together,
     such as a tariff."""
     objects: ClassVar[Mapping[str, type[PublicObject]]] = {}
@@ -230,9 +230,9 @@ class Problem(Frozen):
         """Those of `free` that ask something else, in the order in which people turn them: how an
         answer is told is no question."""
         free = self.free(public)
-        return [name for name in self.asked_again if name in free and name not in TOLD]
+        return [name for name in self.asked_again if name in free and name not in REPORTING_FIELDS]
 
-    def otherwise(self, public: Any) -> dict[str, dict[str, Any]]:
+    def alternative_values(self, public: Any) -> dict[str, dict[str, Any]]:
         """Of each field of the request another value for this problem, with what has to change
         beside it: the updates by which `free` is tested. `kind`, `dataset` and the terms of a
         session have none."""
@@ -365,7 +365,7 @@ class Problem(Frozen):
         return ()
 
     @classmethod
-    def untold(cls, public: Any) -> str:
+    def why_unpredictable(cls, public: Any) -> str:
         """Why nothing can be expected of a release: the missing public figure, as a clause, and
         what would help."""
         return ""

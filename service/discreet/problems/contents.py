@@ -574,7 +574,7 @@ class Owners:
         return cls(np.cumsum(run, out=run), values.take(pa.array(heads)) if few else values)
 
     @classmethod
-    def together(cls, parts: Sequence[Owners], name: str, prefix: str) -> Owners:
+    def merge_batches(cls, parts: Sequence[Owners], name: str, prefix: str) -> Owners:
         """The owners of all parts, one after the other, each under one writing of its name.
         InvalidInput where nothing is left of a name."""
         names = pa.concat_arrays([part.names for part in parts])
@@ -849,12 +849,12 @@ class UnitRows(ABC):
         InvalidInput with the row for each value that is wrong by itself."""
         return Checked(self.rows(table, first), Owners.of(table, self.owner, self.prefix, first))
 
-    def together(self, parts: Sequence[Checked], known: int = 0) -> Checked:
+    def merge_batches(self, parts: Sequence[Checked], known: int = 0) -> Checked:
         """Several batches as one, which says each owner in one way, and is counted, but for
         `known` rows. InvalidInput where there are none, or no name is left."""
         if not parts:
             raise InvalidInput("there are no rows", pointer=self.prefix)
-        owners = Owners.together([part.owners for part in parts], self.owner, self.prefix)
+        owners = Owners.merge_batches([part.owners for part in parts], self.owner, self.prefix)
         self.all_rows += len(owners) - known
         if len(parts) == 1:
             return Checked(parts[0].columns, owners)
@@ -867,7 +867,7 @@ class UnitRows(ABC):
 
     def whole(self, parts: Sequence[Checked]) -> Content:
         """The content of all rows at once. InvalidInput for what is wrong with it."""
-        columns, owners = self.together(parts)
+        columns, owners = self.merge_batches(parts)
         part = self.part(columns, owners.numbers(), np.arange(len(owners)))
         self.check()
         return in_order_of_keys(part, self.keys(part), self.records)[0]

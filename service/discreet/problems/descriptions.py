@@ -8,6 +8,7 @@ here and at home.
 from __future__ import annotations
 
 import codecs
+import json
 from collections.abc import Mapping
 from functools import cache
 from typing import Annotated, Any
@@ -27,6 +28,8 @@ FIELDS = frozenset(("reader", "columns"))
 FOLLOWING = ("features", "least_reward", "max_ratio", "target_policy")
 """Public fields that may follow from rules."""
 MOST_COLUMNS = 1000
+NO_FILES = ("idna", "punycode", "raw-unicode-escape", "unicode-escape")
+"""Codecs of names of hosts, which take quadratic time, and of programs: no file is written so."""
 
 
 def _checked(rules: dict[str, Any]) -> dict[str, Any]:
@@ -76,10 +79,9 @@ def is_text_encoding(name: str) -> bool:
     """Whether bytes can be texts in this encoding."""
     try:
         "".encode(name), b"".decode(name)  # not of codecs such as base64
-        codecs.lookup(name)
+        return codecs.lookup(name).name not in NO_FILES
     except (LookupError, ValueError):
         return False
-    return True
 
 
 def is_described(public: Any) -> bool:
@@ -119,9 +121,13 @@ def issues_of(error: TableError, pointer: str = "/public/reader") -> list[FieldI
     """What a reader refuses, an issue for each mistake."""
     found = []
     for one in error.issues if hasattr(error, "issues") else ():
-        more = one.as_dict()
-        found.append(FieldIssue(pointer, one.says, more))
+        found.append(FieldIssue(pointer, printable(one.says), printable(one.as_dict())))
     return found or [FieldIssue(pointer, line) for line in str(error).splitlines()]
+
+
+def printable(value: Any) -> Any:
+    """A value of JSON without halves of pairs of UTF-16, which `\\ud800` writes and no text has."""
+    return json.loads(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
 
 
 def holds_names(public: Mapping[str, Any]) -> bool:

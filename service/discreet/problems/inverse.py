@@ -91,7 +91,7 @@ def _attempt(
         return None
     known = problem.expected(public, plan, accuracy.confidence, around)
     if not known:
-        why = problem.untold(public) or "ask for an epsilon"
+        why = problem.why_unpredictable(public) or "ask for an epsilon"
         says = (
             f"{problem.kind} cannot predict from public figures how accurate its answers will "
             f"be: {why}"

@@ -13,8 +13,11 @@ import numpy as np
 
 from discreet.privacy.noise import Noise
 from discreet.problems.contents import Content
-from discreet.problems.dr_ensemble.dataset import DrEnsembleContent, DrEnsembleDataset
-from discreet.problems.dr_ensemble.measurements import state_sequences
+from discreet.problems.dr_ensemble.dataset import (
+    DrEnsembleContent,
+    DrEnsembleDataset,
+    state_sequences,
+)
 from discreet.problems.dr_ensemble.problem import DrEnsemble
 from discreet.problems.dr_ensemble.public import DrEnsemblePublic
 from discreet.problems.numbers import Privacy

@@ -24,7 +24,7 @@ from discreet.figures.curves import Curve, draw_curves
 from discreet.privacy.attacks.printed import gohari_epsilon
 from discreet.privacy.mechanisms.dirichlet import Dirichlet
 from discreet.privacy.pld import QUICK
-from discreet.problems.dr_ensemble.measurements import state_sequences, tariff_utility
+from discreet.problems.dr_ensemble.dataset import state_sequences, tariff_utility
 from discreet.reproduce import event_capacity, hassan_figures
 from discreet.reproduce.hassan_figures import drawn
 from discreet.reproduce.load_ensemble import (

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from discreet.errors import DiscreetError, InvalidInput
-from discreet.problems.routing.tntp import read_network, read_trips
+from discreet.problems.routing.dataset import read_network, read_trips
 from discreet.solvers.errors import NoSolution
 from discreet.solvers.traffic.determined import open_links
 from discreet.solvers.traffic.path_flows import Floats

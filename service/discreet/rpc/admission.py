@@ -197,7 +197,7 @@ class Seats:
             raise too_many()
         self._guests[seat] = send_away
 
-    def stands_up(self, seat: Any) -> None:
+    def free_guest_seat(self, seat: Any) -> None:
         """Free a guest's seat, since it left or has a seat of its roster now; nothing happens
         for others."""
         self._guests.pop(seat, None)

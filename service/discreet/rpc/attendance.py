@@ -22,7 +22,7 @@ from discreet.problems.federation import DECLINED
 from discreet.rpc.admission import FIRST_BYTES, Messages, Seats
 from discreet.rpc.authentication import signed
 from discreet.rpc.interceptors import Checked, Received
-from discreet.rpc.patience import stubbornly
+from discreet.rpc.retries import stubbornly
 from discreet.rpc.statements import charge_of, start_message
 from discreet.usecases.services import Services
 from discreet.usecases.sessions import rounds
@@ -97,7 +97,7 @@ class Attendance:
         """There is a roster now: tell connected agents that they are on it, or that they are
         not."""
         for seat in list(self._seats.values()):
-            self._seating.stands_up(seat)
+            self._seating.free_guest_seat(seat)
             self._welcome(seat)
 
     def open_round(
@@ -155,7 +155,7 @@ class Attendance:
             before.close_now(
                 Conflict("a newer stream of the same agent replaces this one", code="replaced")
             )
-            self._seating.stands_up(before)
+            self._seating.free_guest_seat(before)
         if self.held.roster is None:
             self._seating.seat_guest(seat, seat.close_now)
         self._seats[seat.fingerprint] = seat
@@ -172,7 +172,7 @@ class Attendance:
                 self._refused.add(seat.fingerprint)
             raise
         finally:
-            self._seating.stands_up(seat)
+            self._seating.free_guest_seat(seat)
             if self._seats.get(seat.fingerprint) is seat:
                 del self._seats[seat.fingerprint]
             self.changed.set()

@@ -32,7 +32,7 @@ from discreet.problems.federation import ROUNDS_ARE_SEEN
 from discreet.rpc.admission import Seats
 from discreet.rpc.attendance import Attendance
 from discreet.rpc.interceptors import Checked, Received
-from discreet.rpc.patience import stubbornly
+from discreet.rpc.retries import stubbornly
 from discreet.rpc.session_child import SessionChild, StepFailed, Stepped, TooFew, chained
 from discreet.rpc.statements import certified, end_message
 from discreet.storage import jobs
@@ -173,7 +173,7 @@ class Coordinator:
             if child.opening is not None:
                 broadcast = child.opening.broadcast
                 await self._keep(0, child.opening, transcript)
-            await self._stubbornly(lambda: rounds.begin(self._services, self.held))
+            await self._retry_while_unavailable(lambda: rounds.begin(self._services, self.held))
             while True:
                 # Not the step itself: how long it takes depends on what agents sent.
                 with telemetry.span("round", number=number):
@@ -191,7 +191,7 @@ class Coordinator:
                     break
                 await self._keep(number, stepped, transcript)
                 self._report(number, child.rounds)
-        await self._stubbornly(
+        await self._retry_while_unavailable(
             lambda: rounds.keep_last(
                 self._services,
                 self.held,
@@ -296,7 +296,7 @@ class Coordinator:
             "seed": held.seed,
         }
         output = await self._zygote.run(header, held.released, self._limits())
-        await self._stubbornly(
+        await self._retry_while_unavailable(
             lambda: running.publish(
                 self._services,
                 claim,
@@ -313,9 +313,11 @@ class Coordinator:
         if ending.state == "failed":
             assert ending.code is not None
             code, blamed = ending.code, ending.blamed
-            await self._stubbornly(lambda: rounds.fail(self._services, self.held, code, blamed))
+            await self._retry_while_unavailable(
+                lambda: rounds.fail(self._services, self.held, code, blamed)
+            )
         elif ending.state == "cancelled":
-            await self._stubbornly(lambda: rounds.cancel(self._services, self.held))
+            await self._retry_while_unavailable(lambda: rounds.cancel(self._services, self.held))
         self._agents.close_round()
         found = await rounds.farewell(self._services, self.held.session_id)
         assert found is not None
@@ -346,12 +348,12 @@ class Coordinator:
             settings.job_memory_bytes, settings.job_cpu_seconds, settings.job_wall_seconds
         )
 
-    async def _stubbornly(self, what: Callable[[], Awaitable[Any]]) -> Any:
+    async def _retry_while_unavailable(self, what: Callable[[], Awaitable[Any]]) -> Any:
         return await stubbornly(self.held.job_id, what)
 
     async def _keep(self, number: int, stepped: Stepped, transcript: bytes) -> None:
         state, broadcast = stepped.state, stepped.broadcast
-        await self._stubbornly(
+        await self._retry_while_unavailable(
             lambda: rounds.keep(
                 self._services,
                 self.held,
@@ -382,7 +384,7 @@ class Coordinator:
     async def _read_again(self) -> None:
         """Read the session from the database again, with a new fencing token."""
         async with self._leasing:
-            held = await self._stubbornly(
+            held = await self._retry_while_unavailable(
                 lambda: rounds.take(self._services, self.held.job_id, self.held.holder)
             )
             if held is None:

@@ -19,7 +19,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from discreet.errors import DiscreetError, InvalidInput, Unavailable
-from discreet.isolation.children import Zygote, settling
+from discreet.isolation.children import Zygote, trimming_memory
 from discreet.observability.heartbeat import beating
 from discreet.observability.monitoring import answering
 from discreet.rpc.admission import Seats, WaitingRoom, open_stream, too_many
@@ -197,7 +197,7 @@ async def serve(
         returning = asyncio.create_task(_return_memory())
         try:
             seen = processes.present(services, "rpc", zygote)
-            async with beating(settings.watchdog_seconds), settling(), seen:
+            async with beating(settings.watchdog_seconds), trimming_memory(), seen:
                 with metrics.InstallationMetrics(services, installation=False).shown():
                     await stop.wait()
         finally:

@@ -32,9 +32,16 @@ from discreet.storage import webhooks
 from discreet.storage.acceptance import CHANNEL, Row
 from discreet.storage.database import one_of
 from discreet.storage.queue import WAKE_WORKERS
-from discreet.storage.result_tables import JobEvent, JobShare, Release
-from discreet.storage.source_tables import Source
-from discreet.storage.tables import UNFINISHED, Dataset, IdempotentRequest, Job
+from discreet.storage.tables import (
+    UNFINISHED,
+    Dataset,
+    IdempotentRequest,
+    Job,
+    JobEvent,
+    JobShare,
+    Release,
+    Source,
+)
 from discreet.storage.wait_tables import WAITS, JobWait
 
 _REPAIR_LOCK = 7_365_208_515

@@ -19,8 +19,7 @@ from sqlalchemy.types import Text
 
 from discreet.storage.database import Database, Row, lock_key, one_of
 from discreet.storage.people_tables import BudgetRequest
-from discreet.storage.source_tables import BlockSums
-from discreet.storage.tables import Account, LedgerEntry
+from discreet.storage.tables import Account, BlockSums, LedgerEntry
 
 Amounts = Mapping[str, str]
 """Integers in decimal strings by name of the price column."""

@@ -34,8 +34,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from discreet.errors import DiscreetError, Unavailable
 from discreet.storage.database import Crowded, Impatience, Row, Silent, lock_key, one_of
-from discreet.storage.object_tables import JobObject, PublicObject
 from discreet.storage.sealing import CHUNK_BYTES, SealBroken
+from discreet.storage.tables import JobObject, PublicObject
 
 log = structlog.get_logger()
 

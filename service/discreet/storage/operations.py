@@ -11,7 +11,7 @@ from sqlalchemy import delete, func, insert, select, text, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from discreet.storage.database import one_of
-from discreet.storage.operation_tables import Backup, Process
+from discreet.storage.tables import Backup, Process
 
 MadeWith = Literal["discreet", "other"]
 

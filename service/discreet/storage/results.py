@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import func, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from discreet.storage.result_tables import JobResult, ResultTable
+from discreet.storage.tables import JobResult, ResultTable
 
 
 async def find(

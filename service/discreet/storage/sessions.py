@@ -11,13 +11,13 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from discreet.storage.database import SYSTEM, Database, Row, one_of
-from discreet.storage.session_tables import (
+from discreet.storage.tables import (
     FederatedSession,
     GroupMember,
+    Job,
     SessionAgent,
     SessionToken,
 )
-from discreet.storage.tables import Job
 
 OPEN = ("awaiting_agents", "running")
 """States of a job whose session may still go on."""

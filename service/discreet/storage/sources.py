@@ -9,8 +9,7 @@ from sqlalchemy import func, insert, select, text, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from discreet.storage.database import Row, lock_key, one_of
-from discreet.storage.source_tables import Source
-from discreet.storage.tables import UNFINISHED, Dataset, Job
+from discreet.storage.tables import UNFINISHED, Dataset, Job, Source
 
 _LOCK_SEED = 19
 """Keeps the locks of this module apart from others of the same name."""

@@ -7,19 +7,27 @@ says what else the database owns: row-level security, functions and rights.
 from __future__ import annotations
 
 from datetime import datetime
+from decimal import Decimal
 from typing import Any, Literal, get_args
 
 from sqlalchemy import (
     BigInteger,
+    Case,
     CheckConstraint,
     DateTime,
     ForeignKey,
+    ForeignKeyConstraint,
+    Identity,
     Index,
     Integer,
     LargeBinary,
+    Numeric,
     Text,
     UniqueConstraint,
+    case,
+    column,
     func,
+    table,
     text,
 )
 from sqlalchemy.dialects.postgresql import ARRAY, INT4MULTIRANGE, JSONB
@@ -432,3 +440,341 @@ class WebhookDelivery(Base):
     created_at: Mapped[datetime] = mapped_column(server_default=NOW)
     next_at: Mapped[datetime | None] = mapped_column(server_default=NOW)
     delivered_at: Mapped[datetime | None]
+
+
+# Object tables ------------------------------------------------------------------------------------
+# The tables of public objects, as SQLAlchemy models.
+
+
+class PublicObject(Base):
+    """A public object that jobs name: its id is made of its content, and neither ever changes."""
+
+    __tablename__ = "public_objects"
+    __table_args__ = (Index("public_objects_page", "tenant_id", "type", "created_at", "id"),)
+    tenant_id: Mapped[str] = mapped_column(ForeignKey("tenants.id"), primary_key=True)
+    id: Mapped[str] = mapped_column(primary_key=True)
+    type: Mapped[str]
+    name: Mapped[str]
+    sizes: Mapped[dict[str, Any]]
+    content: Mapped[bytes]
+    created_by: Mapped[str]
+    created_at: Mapped[datetime] = mapped_column(server_default=NOW)
+
+
+class JobObject(Base):
+    """A public object that a job names."""
+
+    __tablename__ = "job_objects"
+    __table_args__ = (
+        ForeignKeyConstraint(
+            ["tenant_id", "object_id"], ["public_objects.tenant_id", "public_objects.id"]
+        ),
+        Index("job_objects_object", "tenant_id", "object_id"),
+    )
+    job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id"), primary_key=True)
+    object_id: Mapped[str] = mapped_column(primary_key=True)
+    tenant_id: Mapped[str]
+
+
+# Operation tables ---------------------------------------------------------------------------------
+# The tables of what operators look at, as SQLAlchemy models.
+
+
+class Process(Base):
+    """A process of the service, as it reports itself."""
+
+    __tablename__ = "processes"
+    __table_args__ = (
+        CheckConstraint("part IN ('api', 'rpc', 'worker')", name="processes_part"),
+        CheckConstraint("isolation IN ('full', 'partial', 'none')", name="processes_isolation"),
+    )
+    id: Mapped[str] = mapped_column(primary_key=True)
+    part: Mapped[str]
+    host: Mapped[str]
+    version: Mapped[str]
+    schema: Mapped[str]
+    places: Mapped[int | None] = mapped_column(Integer)
+    queue_worker: Mapped[int | None] = mapped_column(BigInteger)
+    isolation: Mapped[str | None]
+    reached: Mapped[list[str] | None] = mapped_column(ARRAY(Text))
+    walls: Mapped[list[str] | None] = mapped_column(ARRAY(Text))
+    started_at: Mapped[datetime] = mapped_column(server_default=NOW)
+    seen_at: Mapped[datetime] = mapped_column(server_default=NOW)
+
+
+class Backup(Base):
+    """A backup that was reported."""
+
+    __tablename__ = "backups"
+    __table_args__ = (
+        CheckConstraint("made_with IN ('discreet', 'other')", name="backups_made_with"),
+    )
+    id: Mapped[int] = mapped_column(BigInteger, Identity(always=True), primary_key=True)
+    made_at: Mapped[datetime]
+    made_with: Mapped[str]
+    schema: Mapped[str]
+
+
+class JobCount(Base):
+    """A part of the number of a tenant's jobs of a kind that have not ended, by state."""
+
+    __tablename__ = "job_counts"
+    __table_args__ = (Index("job_counts_of", "tenant_id", "kind"),)
+    id: Mapped[int] = mapped_column(BigInteger, Identity(always=True), primary_key=True)
+    tenant_id: Mapped[str]
+    kind: Mapped[str]
+    queued: Mapped[int] = mapped_column(server_default=text("0"))
+    awaiting_agents: Mapped[int] = mapped_column(server_default=text("0"))
+    waiting: Mapped[int] = mapped_column(server_default=text("0"))
+    running: Mapped[int] = mapped_column(server_default=text("0"))
+    queued_since: Mapped[Decimal] = mapped_column(Numeric, server_default=text("0"))
+
+
+# Result tables ------------------------------------------------------------------------------------
+# The tables of what jobs tell, release and publish, as SQLAlchemy models.
+
+
+class JobEvent(Base):
+    """The events of a job's stream, in order."""
+
+    __tablename__ = "job_events"
+    job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id"), primary_key=True)
+    seq: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    event: Mapped[str]
+    details: Mapped[dict[str, Any]]
+
+
+class Release(Base):
+    """What a job's mechanisms released, sealed: written before `finish` starts, and kept as long as
+    the result."""
+
+    __tablename__ = "releases"
+    job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id"), primary_key=True)
+    attempt: Mapped[int]
+    content_key_id: Mapped[str]
+    wrapped_key: Mapped[bytes | None]
+    terms: Mapped[bytes | None]
+    digest: Mapped[bytes | None]
+    sealed: Mapped[bytes]
+    at: Mapped[datetime] = mapped_column(server_default=NOW)
+
+
+class JobShare(Base):
+    """A share of a running release that other workers may read, with what they found, sealed."""
+
+    __tablename__ = "job_shares"
+    __table_args__ = (
+        CheckConstraint("number >= 0 AND number < shares", name="job_shares_number"),
+        Index(
+            "job_shares_open",
+            "job_id",
+            postgresql_where=text("taken_by IS NULL AND wrapped_key IS NOT NULL"),
+        ),
+    )
+    job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id"), primary_key=True)
+    number: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    shares: Mapped[int]
+    attempt: Mapped[int]
+    content_key_id: Mapped[str]
+    wrapped_key: Mapped[bytes | None]
+    taken_by: Mapped[int | None] = mapped_column(BigInteger)
+    sealed: Mapped[bytes | None]
+
+
+class JobResult(Base):
+    """A published result and its certificate, as JSON text; the result may go, the certificate
+    stays."""
+
+    __tablename__ = "job_results"
+    job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id"), primary_key=True)
+    result: Mapped[bytes | None]
+    certificate: Mapped[dict[str, Any]]
+    at: Mapped[datetime] = mapped_column(server_default=NOW)
+
+
+class ResultTable(Base):
+    """A large field of a result, as Parquet."""
+
+    __tablename__ = "result_tables"
+    job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id"), primary_key=True)
+    name: Mapped[str] = mapped_column(primary_key=True)
+    parquet: Mapped[bytes]
+
+
+# Session tables -----------------------------------------------------------------------------------
+# The tables of federated sessions, as SQLAlchemy models.
+
+
+class FederatedSession(Base):
+    """The session of a federated job."""
+
+    __tablename__ = "sessions"
+    __table_args__ = (Index("sessions_lease", "lease_until"),)
+    job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id"), primary_key=True)
+    id: Mapped[str] = mapped_column(unique=True)
+    tenant_id: Mapped[str] = mapped_column(ForeignKey("tenants.id"))
+    terms: Mapped[dict[str, Any]]
+    budget: Mapped[dict[str, Any]]
+    owner: Mapped[str | None]
+    roster: Mapped[bytes | None]
+    roster_signature: Mapped[bytes | None]
+    owner_key: Mapped[bytes | None]
+    approved_at: Mapped[datetime | None]
+    holder: Mapped[str | None]
+    lease_until: Mapped[datetime | None]
+    wanted: Mapped[str | None]
+    round: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    content_key_id: Mapped[str | None]
+    sealed: Mapped[bytes | None]
+    transcript: Mapped[bytes | None]
+
+
+class SessionToken(Base):
+    """A one-time token for enrolment."""
+
+    __tablename__ = "session_tokens"
+    mac: Mapped[bytes] = mapped_column(primary_key=True)
+    job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id"), index=True)
+    created_at: Mapped[datetime] = mapped_column(server_default=NOW)
+    expires_at: Mapped[datetime]
+    used_by: Mapped[str | None]
+    used_at: Mapped[datetime | None]
+    name: Mapped[str | None]
+
+
+class SessionAgent(Base):
+    """An agent in a session, by the fingerprint of its key."""
+
+    __tablename__ = "session_agents"
+    job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id"), primary_key=True)
+    fingerprint: Mapped[str] = mapped_column(primary_key=True)
+    name: Mapped[str]
+    public_key: Mapped[bytes]
+    account_id: Mapped[str] = mapped_column(ForeignKey("accounts.id"))
+    unit: Mapped[str]
+    announcement: Mapped[dict[str, Any]]
+    enrolled_at: Mapped[datetime] = mapped_column(server_default=NOW)
+    receipt: Mapped[dict[str, Any] | None]
+    speaks: Mapped[list[str]] = mapped_column(JSONB, server_default=text("'[]'"))
+    cause: Mapped[str | None]
+
+
+class GroupMember(Base):
+    """A member of a standing group of agents, which enrols in sessions without a token."""
+
+    __tablename__ = "group_members"
+    tenant_id: Mapped[str] = mapped_column(ForeignKey("tenants.id"), primary_key=True)
+    group_name: Mapped[str] = mapped_column(primary_key=True)
+    fingerprint: Mapped[str] = mapped_column(primary_key=True)
+    name: Mapped[str]
+    public_key: Mapped[bytes]
+    account_id: Mapped[str] = mapped_column(ForeignKey("accounts.id"))
+    unit: Mapped[str]
+    announcement: Mapped[dict[str, Any]]
+    speaks: Mapped[list[str]] = mapped_column(JSONB, server_default=text("'[]'"))
+
+
+# Source tables ------------------------------------------------------------------------------------
+# The tables of sources, whose blocks are datasets, as SQLAlchemy models.
+
+
+class Source(Base):
+    """A source of data that arrive in blocks. Of the row only the public part is ever corrected."""
+
+    __tablename__ = "sources"
+    __table_args__ = (
+        UniqueConstraint("tenant_id", "name", name="sources_name"),
+        CheckConstraint("mode IN ('private', 'simulation')", name="sources_mode"),
+        CheckConstraint("block_by IN ('day', 'month', 'label')", name="sources_block_by"),
+        CheckConstraint(
+            "cap_of IN ('block', 'source') AND (cap_of = 'source') = (account_id IS NOT NULL)",
+            name="sources_cap_of",
+        ),
+        Index("sources_page", "tenant_id", "created_at", "id"),
+    )
+    id: Mapped[str] = mapped_column(primary_key=True)
+    tenant_id: Mapped[str] = mapped_column(ForeignKey("tenants.id"))
+    name: Mapped[str]
+    kind: Mapped[str]
+    public: Mapped[dict[str, Any]]
+    mode: Mapped[str]
+    block_by: Mapped[str]
+    cap_of: Mapped[str]
+    cap: Mapped[dict[str, Any]]
+    block_bytes: Mapped[int] = mapped_column(BigInteger)
+    retention_days: Mapped[int | None]
+    account_id: Mapped[str | None] = mapped_column(ForeignKey("accounts.id"))
+    chain_id: Mapped[str | None] = mapped_column(ForeignKey("accounts.id"))
+    created_by: Mapped[str]
+    created_at: Mapped[datetime] = mapped_column(server_default=NOW)
+    revision: Mapped[int] = mapped_column(server_default="1")
+
+
+class BlockCap(Base):
+    """The cap of a block, of a source whose blocks share one chain of ledger entries."""
+
+    __tablename__ = "block_caps"
+    chain_id: Mapped[str] = mapped_column(ForeignKey("accounts.id"), primary_key=True)
+    number: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    account_id: Mapped[str] = mapped_column(ForeignKey("accounts.id"), unique=True)
+    tenant_id: Mapped[str]
+    cap: Mapped[dict[str, Any]]
+    limits: Mapped[list[Decimal | None]] = mapped_column(ARRAY(Numeric))
+
+
+class BlockPage(Base):
+    """What was spent on 32 consecutive blocks of such a source."""
+
+    __tablename__ = "block_pages"
+    chain_id: Mapped[str] = mapped_column(ForeignKey("accounts.id"), primary_key=True)
+    page: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    tenant_id: Mapped[str]
+    many: Mapped[int]
+    added: Mapped[str] = mapped_column(Text)
+    """A value of the SQL type `block_amounts`, which only the view reads."""
+    limits: Mapped[list[Decimal | None] | None] = mapped_column(ARRAY(Numeric))
+    delta: Mapped[list[Decimal]] = mapped_column(ARRAY(Numeric))
+    delta_z: Mapped[list[Decimal]] = mapped_column(ARRAY(Numeric))
+    epsilon: Mapped[list[Decimal]] = mapped_column(ARRAY(Numeric))
+    rho: Mapped[list[Decimal]] = mapped_column(ARRAY(Numeric))
+    reserved_delta: Mapped[list[Decimal]] = mapped_column(ARRAY(Numeric))
+    reserved_delta_z: Mapped[list[Decimal]] = mapped_column(ARRAY(Numeric))
+    reserved_epsilon: Mapped[list[Decimal]] = mapped_column(ARRAY(Numeric))
+    reserved_rho: Mapped[list[Decimal]] = mapped_column(ARRAY(Numeric))
+
+
+_AMOUNTS = ("delta", "delta_z", "epsilon", "rho")
+_BLOCK_SUMS = table(
+    "block_sums",
+    column("chain_id", Text),
+    column("number", Integer),
+    column("account_id", Text),
+    column("cap", JSONB),
+    *(column(f"{part}{name}", Numeric) for part in ("", "reserved_") for name in _AMOUNTS),
+)
+
+
+class BlockSums:
+    """The view that joins both tables, with one row for each block."""
+
+    view = _BLOCK_SUMS
+    chain_id = _BLOCK_SUMS.c.chain_id
+    number = _BLOCK_SUMS.c.number
+    account_id = _BLOCK_SUMS.c.account_id
+    cap = _BLOCK_SUMS.c.cap
+
+    @classmethod
+    def totals(cls) -> Case[Any]:
+        """Prices that were reserved so far and not released, as in an account's last entry."""
+        return cls._amounts("")
+
+    @classmethod
+    def reserved(cls) -> Case[Any]:
+        """The part of the totals that is reserved and not yet committed."""
+        return cls._amounts("reserved_")
+
+    @classmethod
+    def _amounts(cls, part: str) -> Case[Any]:
+        columns = (_BLOCK_SUMS.c[f"{part}{name}"] for name in _AMOUNTS)
+        amounts = func.ledger_amounts(*columns, type_=JSONB)
+        return case((cls.account_id.is_not(None), amounts))

@@ -88,7 +88,7 @@ def release_terms(said: str, datasets: Sequence[Mapping[str, Any]]) -> bytes:
     return hashlib.sha256(said.encode() + b"".join(map(terms, datasets))).digest()
 
 
-def said_of(job: Mapping[str, Any]) -> str:
+def sealed_text(job: Mapping[str, Any]) -> str:
     """What a job's seal covers, as text."""
     return _said(_plain_row(job))
 
@@ -97,13 +97,13 @@ def is_accepted(
     secrets: Secrets, job: Mapping[str, Any], seal: str | None, *, said: str | None = None
 ) -> bool:
     """Whether this is the job that was accepted. JobKeyUnknown where a rotation has not reached
-    this machine. `said` is `said_of(job)`, where it is known already."""
+    this machine. `said` is `sealed_text(job)`, where it is known already."""
     key_id, _, mac = (seal or "").rpartition(":")
     if not key_id:
         return False
     if key_id not in secrets.job_keys:
         raise JobKeyUnknown()
-    expected = _mac(secrets.job_keys[key_id], said_of(job) if said is None else said)
+    expected = _mac(secrets.job_keys[key_id], sealed_text(job) if said is None else said)
     return hmac.compare_digest(mac.encode(), expected.encode())
 
 

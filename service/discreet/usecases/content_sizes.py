@@ -37,7 +37,7 @@ class ContentSizes:
     def of(cls, settings: Settings) -> Self:
         return cls(settings.whole_bytes, settings.content_bytes)
 
-    def most_of(self, kind: str, public: Any, most_bytes: int | None = None) -> int:
+    def max_bytes(self, kind: str, public: Any, most_bytes: int | None = None) -> int:
         """How large a content of this public part may be: registration takes no more. `most_bytes`:
         of a block, as its source says."""
         if most_bytes is None:
@@ -53,7 +53,7 @@ class ContentSizes:
     def _against(self, problem: Problem, plan: Plan, data: DatasetFacts) -> str:
         blocks = 1 if data.source is None else len(data.source.blocks)
         block_bytes = data.block_bytes
-        of_one = self.most_of(data.kind, data.public) if block_bytes is None else block_bytes
+        of_one = self.max_bytes(data.kind, data.public) if block_bytes is None else block_bytes
         most = of_one * blocks
         if plan.parts_by is not None and most <= self.content_bytes:
             return ""

@@ -256,7 +256,7 @@ async def _checked(
         "kind": row["kind"],
         "public": public.model_dump(mode="json"),
         "mode": row["mode"],
-        "content_bytes": ContentSizes.of(services.settings).most_of(row["kind"], public),
+        "content_bytes": ContentSizes.of(services.settings).max_bytes(row["kind"], public),
     }
     limits = Limits(services.settings.job_memory_bytes, CPU_SECONDS, WALL_SECONDS)
     async with checked(services, principal, row["id"], row["kind"]):

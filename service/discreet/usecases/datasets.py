@@ -215,7 +215,7 @@ async def sealed_content(
         content = source()
         # A release that ran out of memory would tell how much there is; so its owner is told now.
         size = sum(array.nbytes for array in content.values())
-        most = ContentSizes.of(settings).most_of(request.kind, request.public, request.most_bytes)
+        most = ContentSizes.of(settings).max_bytes(request.kind, request.public, request.most_bytes)
         if size > most:
             raise PayloadTooLarge(f"the content takes {size} bytes in memory, of at most {most}")
         digest = content_digest(digest_key, principal.tenant_id, canonical_bytes(content))

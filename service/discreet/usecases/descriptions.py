@@ -48,7 +48,7 @@ async def zone_names(services: Services, tenant_id: str, public: Any) -> list[st
     """The names of the zones that `reader.zones` takes of a stored network: those of its first
     `public.zones` nodes. None where it names no network. InvalidInput where there is none such."""
     rules = public.get("reader") if isinstance(public, Mapping) else getattr(public, "reader", None)
-    zones = (rules or {}).get("zones")
+    zones = rules.get("zones") if isinstance(rules, Mapping) else None
     if not isinstance(zones, Mapping) or set(zones) != {"network"}:
         return None
     pointer, network_id = "/public/reader/zones/network", str(zones["network"])

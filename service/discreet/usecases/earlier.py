@@ -7,7 +7,7 @@ import anyio.to_thread
 
 from discreet.errors import Conflict, InvalidInput, NotFound
 from discreet.problems import KINDS, read_as_one
-from discreet.problems.around import Around, profiled
+from discreet.problems.around import EarlierRelease, profiled
 from discreet.problems.base import Problem
 from discreet.problems.contents import unpack
 from discreet.problems.numbers import Privacy
@@ -26,7 +26,7 @@ MOST_BYTES = 1 << 26
 
 async def of_accuracy(
     services: Services, principal: Principal, problem: Problem, privacy: Privacy | None
-) -> Around | None:
+) -> EarlierRelease | None:
     """The job that an accuracy names, if it names one."""
     if privacy is None or privacy.accuracy is None or privacy.accuracy.around is None:
         return None
@@ -35,7 +35,7 @@ async def of_accuracy(
 
 async def find(
     services: Services, principal: Principal, job_id: str, kind: str, pointer: str
-) -> Around:
+) -> EarlierRelease:
     """NotFound for a job that this tenant has not, Conflict for one without a release, InvalidInput
     for one of another kind, or whose release tells no figures. Of a job that asked others again the
     first of these is meant."""
@@ -65,7 +65,7 @@ async def find(
     except releases.MasterKeyAbsent:
         raise Conflict(f"{root}: {FAILURES['master_key_unknown']}", code="no_release") from None
 
-    def figures() -> Around:
+    def figures() -> EarlierRelease:
         public = read_as_one(kind, row["publics"])
         problem, plan = KINDS[kind].model_validate(row["problem"]), Plan.model_validate(row["plan"])
         return profiled(problem, public, plan, unpack(first.released), root, pointer)

@@ -332,7 +332,7 @@ async def _submit(
         services.planner.forget(principal, order.dataset_id)
         raise _Corrected()
     if found.outcome == "object_gone":
-        raise naming.gone(problem)
+        raise naming.deleted_error(problem)
     if found.outcome == "refused":
         await _tell_exhausted(services, principal, found.balances)
         named = await blocks.of_accounts(services.database, principal, found.balances)

@@ -77,7 +77,7 @@ def require_whole(problem: Problem) -> None:
         raise InvalidInput(says, pointer=f"/problem/{field}")
 
 
-def gone(problem: Problem) -> NotFound:
+def deleted_error(problem: Problem) -> NotFound:
     """What a problem names was deleted while it was planned."""
     field, (name, model) = next(iter(problem.named().items()))
     return no_object(field, name, model)

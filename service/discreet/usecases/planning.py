@@ -23,7 +23,7 @@ import rfc8785
 
 from discreet.errors import FieldIssue, InvalidInput
 from discreet.problems import DATASETS
-from discreet.problems.around import Around
+from discreet.problems.around import EarlierRelease
 from discreet.problems.base import Problem
 from discreet.problems.budgets import Budgeted, budgeted
 from discreet.problems.contents import Profile
@@ -158,7 +158,7 @@ class Planner:
         *,
         offered: bool = True,
         large: bool = True,
-        around: Around | None = None,
+        around: EarlierRelease | None = None,
     ) -> Planned:
         """InvalidInput with pointers into the request. Sees no private data. `around`: the job that
         an accuracy names.

@@ -6,6 +6,7 @@ and nothing of what the reader found is kept.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -105,6 +106,12 @@ async def open_draft(services: Services, principal: Principal, read_id: str) -> 
         else:
             stored = services.objects.read(row["object_name"])
             await anyio.to_thread.run_sync(_copy, stored, upload)
+        if os.fstat(upload.file.descriptor).st_size < row["sealed_bytes"]:
+            await find(services, principal, read_id)  # erased while it was copied
+    except StorageTrouble:
+        upload.close()
+        await find(services, principal, read_id)
+        raise
     except BaseException:
         upload.close()
         raise

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from discreet.errors import InvalidInput
 from discreet.intake.field_issues import issues_of
 from discreet.problems import DATASETS, KINDS
-from discreet.problems.around import Around
+from discreet.problems.around import EarlierRelease
 from discreet.problems.rehearsals.job import Earlier, Rehearsal
 from discreet.storage.tenants import Principal
 from discreet.usecases import earlier, jobs
@@ -50,7 +50,7 @@ async def rehearsal(services: Services, principal: Principal, asked: RehearsalRe
 
 
 def made(
-    asked: RehearsalRequest, public: dict[str, Any], around: Around | None = None
+    asked: RehearsalRequest, public: dict[str, Any], around: EarlierRelease | None = None
 ) -> Rehearsal:
     """The rehearsal that a request asks for, on this public part. InvalidInput if the public part
     is not valid for the kind."""
@@ -73,7 +73,7 @@ def made(
     )
 
 
-def _stored(around: Around) -> Earlier:
+def _stored(around: EarlierRelease) -> Earlier:
     problem, public, plan = (
         one.model_dump(mode="json") for one in (around.problem, around.public, around.plan)
     )

@@ -38,7 +38,7 @@ class NotAsked(DiscreetError):
 
 
 @dataclass(frozen=True)
-class First:
+class ReusedRelease:
     """A job whose release is asked again, as a worker holds it."""
 
     certificate: Mapping[str, Any]
@@ -73,7 +73,7 @@ def unseal(keys: Secrets, row: Row, terms: bytes) -> bytes:
 
 async def firsts(
     services: Services, tenant_id: str, job_ids: Sequence[str]
-) -> tuple[list[First], list[dict[str, Any]]]:
+) -> tuple[list[ReusedRelease], list[dict[str, Any]]]:
     """The jobs that are asked again, and the data of all of them: a dataset, or blocks of a source.
     NotAsked or MasterKeyAbsent where that cannot be.
 
@@ -81,7 +81,7 @@ async def firsts(
     tenant, and has the digest that the job's certificate names, which this installation has signed.
     All are of one dataset: a simulation's would make public what private ones released.
     """
-    found: list[First] = []
+    found: list[ReusedRelease] = []
     data: list[dict[str, Any]] = []
     known: set[tuple[str, ...]] = set()
     for job_id in job_ids:  # one at a time: releases may be large
@@ -109,10 +109,12 @@ async def firsts(
 
 def _first(
     keys: Secrets, job: Row, row: Row, certificate: Mapping[str, Any], data: Sequence[Row]
-) -> First:
+) -> ReusedRelease:
     known = {certificates.public_key(keys.signer), *keys.other_signing_keys}
     try:
-        released = unseal(keys, row, tamper_seals.release_terms(tamper_seals.said_of(job), data))
+        released = unseal(
+            keys, row, tamper_seals.release_terms(tamper_seals.sealed_text(job), data)
+        )
     except sealing.SealBroken as error:
         raise NotAsked(code="first_release_altered") from error
     named = (certificate.get("job"), certificate.get("release_digest"))
@@ -123,7 +125,7 @@ def _first(
         raise NotAsked(code="first_release_altered")
     if certificate["public_key"] not in known:
         raise NotAsked(code="first_signing_key_unknown")
-    return First(certificate, job["plan"], released)
+    return ReusedRelease(certificate, job["plan"], released)
 
 
 def _name(job_id: str) -> str:

@@ -18,7 +18,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from discreet.errors import Conflict, Unavailable
-from discreet.storage import rotation, sealing, secrets, tamper_seals
+from discreet.storage import sealing, secrets, tamper_seals
 from discreet.storage.database import SYSTEM
 from discreet.storage.secrets import Kind, Secrets
 from discreet.storage.sessions import OPEN
@@ -61,7 +61,7 @@ async def rotate(
     """Use the staged key of this kind, or a new one; for a master key, wrap everything under it."""
     if kind == "signing" and not force:
         async with services.database.transaction(SYSTEM) as connection:
-            going_on = await rotation.open_sessions(connection, OPEN)
+            going_on = await secrets.open_sessions(connection, OPEN)
         if going_on:
             raise Conflict(
                 f"{going_on} federated sessions are open, whose agents expect the old key; wait "
@@ -86,7 +86,7 @@ async def reach(services: Services) -> None:
     """Unavailable unless the database answers and takes changes: otherwise no key is written."""
     try:
         async with services.database.transaction(SYSTEM) as connection:
-            read_only = await rotation.is_read_only(connection)
+            read_only = await secrets.is_read_only(connection)
     except (DBAPIError, psycopg.OperationalError) as error:
         raise Unavailable("the database cannot be reached; no key was made") from error
     if read_only:
@@ -119,14 +119,14 @@ async def retire(
         if (
             kind == "jobs"
             and not force
-            and (number := await rotation.sealed_jobs(connection, key_id))
+            and (number := await secrets.sealed_jobs(connection, key_id))
         ):
             raise Conflict(
                 f"{number} jobs that have not ended were sealed with this key and would fail; "
                 "--force does it"
             )
         if kind == "pepper" and not force:
-            waiting = await rotation.keys_without_pepper(connection, services.secrets.pepper_id)
+            waiting = await secrets.keys_without_pepper(connection, services.secrets.pepper_id)
             if waiting:
                 raise Conflict(
                     f"{waiting} API keys were not used since the rotation and would stop working; "
@@ -135,7 +135,7 @@ async def retire(
         if (
             kind == "signing"
             and not force
-            and (number := await rotation.signed_results(connection, key_id))
+            and (number := await secrets.signed_results(connection, key_id))
         ):
             raise Conflict(
                 f"{number} results were certified with this key and would no longer be returned; "
@@ -147,7 +147,7 @@ async def retire(
 
 async def _needing(connection: AsyncConnection, key_id: str) -> int:
     try:
-        return await rotation.needing(connection, key_id)
+        return await secrets.needing(connection, key_id)
     except DBAPIError as error:
         if not isinstance(error.orig, psycopg.errors.LockNotAvailable):
             raise
@@ -159,7 +159,7 @@ async def _needing(connection: AsyncConnection, key_id: str) -> int:
 async def _datasets(services: Services) -> int:
     keys = services.secrets
     async with services.database.transaction(SYSTEM) as connection:
-        found = await rotation.datasets_by_others(connection, keys.content_key_id, most=20)
+        found = await secrets.datasets_by_others(connection, keys.content_key_id, most=20)
         for row in found:
             try:
                 await _move(connection, keys, row)
@@ -174,25 +174,25 @@ async def _datasets(services: Services) -> int:
 async def _move(connection: AsyncConnection, keys: Secrets, row: dict[str, Any]) -> None:
     """One dataset under the master key in use."""
     wrapped = tamper_seals.wrap(keys, row, tamper_seals.unwrap(keys, row))
-    await rotation.rewrapped_dataset(connection, row["id"], keys.content_key_id, wrapped)
+    await secrets.rewrapped_dataset(connection, row["id"], keys.content_key_id, wrapped)
 
 
 async def _reads(services: Services) -> int:
     keys = services.secrets
     async with services.database.transaction(SYSTEM) as connection:
-        found = await rotation.reads_by_others(connection, keys.content_key_id)
+        found = await secrets.reads_by_others(connection, keys.content_key_id)
         for row in found:
             name, old = row["id"], row["content_key_id"]
             data_key = sealing.unwrap(keys, old, name, bytes(row["wrapped_key"]))
             wrapped = sealing.wrap(keys, name, data_key)
-            await rotation.rewrapped_read(connection, name, keys.content_key_id, wrapped)
+            await secrets.rewrapped_read(connection, name, keys.content_key_id, wrapped)
     return len(found)
 
 
 async def _releases(services: Services) -> int:
     keys = services.secrets
     async with services.database.transaction(SYSTEM) as connection:
-        found = await rotation.releases_by_others(connection, keys.content_key_id)
+        found = await secrets.releases_by_others(connection, keys.content_key_id)
         for row in found:
             name, old = f"release/{row['job_id']}", row["content_key_id"]
             if row["wrapped_key"] is None:
@@ -201,27 +201,27 @@ async def _releases(services: Services) -> int:
                 terms = bytes(row["terms"])
                 data_key = sealing.unwrap(keys, old, name, bytes(row["wrapped_key"]), terms)
                 new = {"wrapped_key": sealing.wrap(keys, name, data_key, terms)}
-            await rotation.moved_release(connection, row["job_id"], keys.content_key_id, **new)
+            await secrets.moved_release(connection, row["job_id"], keys.content_key_id, **new)
     return len(found)
 
 
 async def _sessions(services: Services) -> int:
     keys = services.secrets
     async with services.database.transaction(SYSTEM) as connection:
-        found = await rotation.sessions_by_others(connection, keys.content_key_id)
+        found = await secrets.sessions_by_others(connection, keys.content_key_id)
         for row in found:
             sealed = _again(keys, row["content_key_id"], f"session/{row['job_id']}", row["sealed"])
-            await rotation.resealed_session(connection, row["job_id"], keys.content_key_id, sealed)
+            await secrets.resealed_session(connection, row["job_id"], keys.content_key_id, sealed)
     return len(found)
 
 
 async def _webhooks(services: Services) -> int:
     keys = services.secrets
     async with services.database.transaction(SYSTEM) as connection:
-        found = await rotation.webhooks_by_others(connection, keys.content_key_id)
+        found = await secrets.webhooks_by_others(connection, keys.content_key_id)
         for row in found:
             sealed = _again(keys, row["content_key_id"], row["id"], row["sealed_secret"])
-            await rotation.resealed_webhook(connection, row["id"], keys.content_key_id, sealed)
+            await secrets.resealed_webhook(connection, row["id"], keys.content_key_id, sealed)
     return len(found)
 
 

@@ -59,7 +59,7 @@ from discreet.storage.database import SYSTEM
 from discreet.storage.keys.provider import KeysUnavailable
 from discreet.usecases import datasets, endings, naming, releases
 from discreet.usecases.budgets import CAPS, cap_of
-from discreet.usecases.releases import First
+from discreet.usecases.releases import ReusedRelease
 from discreet.usecases.rotation import sealing_step, still_known
 from discreet.usecases.services import Services
 from discreet.usecases.spooling import Spooled, spool_large
@@ -129,7 +129,7 @@ class Claim:
     asked: Mapping[str, Any] | None = None
     """The problem of a dataset as it is stored, with ids where it names public objects; None of any
     other, in which private data stand: those of a simulation, or an operator's."""
-    firsts: tuple[First, ...] = ()
+    firsts: tuple[ReusedRelease, ...] = ()
     """The jobs that are asked again: what these released is finished, and nothing else happens."""
 
     @property
@@ -175,7 +175,7 @@ async def claim(services: Services, job_id: str) -> Claim | None:
             await endings.fail(connection, job_id, "data_erased", ACTOR)
             return None
         try:
-            known, said = True, tamper_seals.said_of(row)
+            known, said = True, tamper_seals.sealed_text(row)
             accepted = tamper_seals.is_accepted(
                 services.secrets, row, row["tamper_seal"], said=said
             )
@@ -204,7 +204,7 @@ async def claim(services: Services, job_id: str) -> Claim | None:
         raise KeyUnknown(job_id, row["attempt"])
     terms = tamper_seals.release_terms(said, data)
     released: bytes | None = None
-    firsts: list[First] = []
+    firsts: list[ReusedRelease] = []
     try:
         problem, held = await naming.opened(services.database, row["tenant_id"], problem)
         if stored is not None:

@@ -275,7 +275,7 @@ async def job_of(services: Services, share: Share) -> HelpedJob:
         raise CannotHelp("its rows are not there")
     if not sources.are_there(row, data):
         raise CannotHelp("its data were erased")
-    said = tamper_seals.said_of(row)
+    said = tamper_seals.sealed_text(row)
     keys = services.secrets
     if not tamper_seals.is_accepted(keys, row, row["tamper_seal"], said=said):
         raise CannotHelp("it is not as it was accepted")

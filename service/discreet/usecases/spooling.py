@@ -117,7 +117,7 @@ async def _most_bytes(
             source = await sources.find(connection, row["tenant_id"], source_id)
             each[source_id] = source["block_bytes"] if source is not None else sizes.whole_bytes
         public = DATASETS[row["kind"]].read_public(row["public"])
-        most += sizes.most_of(row["kind"], public, each.get(source_id))
+        most += sizes.max_bytes(row["kind"], public, each.get(source_id))
     return most
 
 

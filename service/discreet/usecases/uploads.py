@@ -304,7 +304,7 @@ def reading_job(
         "name": name,
         "data_key": data_key.hex(),
         "digest_key": digest_key.hex(),
-        "content_bytes": sizes.most_of(kind, public, most_bytes),
+        "content_bytes": sizes.max_bytes(kind, public, most_bytes),
         "block": block,
         "accept_doubts": accept_doubts,
         "described": described,

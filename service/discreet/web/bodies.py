@@ -142,7 +142,7 @@ async def parts(request: Request, most: Limit, *, form: bool = False) -> AsyncIt
 
 async def parse(adapter: TypeAdapter[Model], body: bytes) -> Model:
     """JSON bytes as a validated model."""
-    return await apart(lambda: validate(adapter, value_of(body)), len(body))
+    return await in_thread_if_large(lambda: validate(adapter, value_of(body)), len(body))
 
 
 def value_of(body: bytes) -> Any:
@@ -150,7 +150,7 @@ def value_of(body: bytes) -> Any:
     return loads(body, memory_of(len(body)))
 
 
-async def apart(work: Callable[[], Answer], size: int) -> Answer:
+async def in_thread_if_large(work: Callable[[], Answer], size: int) -> Answer:
     """What `work` on so many bytes gives: above `THREAD_BYTES` in a thread, `LARGE_AT_ONCE` of them
     at a time."""
     if size <= THREAD_BYTES:

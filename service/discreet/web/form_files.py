@@ -38,7 +38,7 @@ async def held(request: Request, most: Limit) -> AsyncIterator[Sent]:
     multipart form; other errors as `bodies.held`."""
     parts = _Parts(request.headers.get("content-type"))
     async with bodies.held(request, most, form=True) as body:
-        yield await bodies.apart(lambda: parts.read(body), len(body))
+        yield await bodies.in_thread_if_large(lambda: parts.read(body), len(body))
 
 
 class _Parts(Multipart):

@@ -58,7 +58,7 @@ BesideBlock = tuple[BlockSettings, Elsewhere | None]
 place."""
 
 
-def beside(fields: Any, content: bool | None) -> dict[str, Any]:
+def metadata_fields(fields: Any, content: bool | None) -> dict[str, Any]:
     """The fields of a form's metadata, or of a body in whose content's place null stands.
 
     `content`: whether the body has one; None for a form, where it is a part of its own. A body
@@ -83,7 +83,7 @@ def beside(fields: Any, content: bool | None) -> dict[str, Any]:
 def block_of(metadata: bytes, content: bool | None) -> BesideBlock:
     """What accompanies the content of a block."""
     fields: Any = bodies.value_of(metadata)
-    rest, where = beside(fields, content), None
+    rest, where = metadata_fields(fields, content), None
     if content is None or content:
         asked = bodies.validate(_BLOCK, {**rest, "content": {}})
     else:
@@ -96,7 +96,7 @@ def block_of(metadata: bytes, content: bool | None) -> BesideBlock:
 
 def settings_and_place(metadata: bytes, content: bool | None) -> Beside:
     """Of a dataset, as of `beside`."""
-    fields = beside(bodies.value_of(metadata), content)
+    fields = metadata_fields(bodies.value_of(metadata), content)
     if content is False:
         return placed(fields)
     return (*_settings_of(fields), None)
@@ -107,7 +107,7 @@ def correction(metadata: bytes, content: bool | None) -> Correction:
     anew."""
     fields: Any = bodies.value_of(metadata)
     if content is None:
-        asked = bodies.validate(_CORRECTION, beside(fields, None))
+        asked = bodies.validate(_CORRECTION, metadata_fields(fields, None))
         return asked.public, None, True, asked.already_read
     asked = bodies.validate(_CORRECTION, fields)
     where: Elsewhere | None = None

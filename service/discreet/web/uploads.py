@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
@@ -15,7 +15,7 @@ from fastapi import Request
 from pydantic import TypeAdapter
 from starlette.requests import ClientDisconnect
 
-from discreet.errors import FieldIssue, InvalidInput, Limit, PayloadTooLarge
+from discreet.errors import FieldIssue, InvalidInput, Limit, NotFound, PayloadTooLarge
 from discreet.intake.strict_json import PART_BYTES, Structure
 from discreet.problems.contents import Content
 from discreet.problems.datasets import Dataset
@@ -29,7 +29,7 @@ from discreet.usecases.descriptions import ReadsNoNames, require_reads_names
 from discreet.usecases.places.rules import Located
 from discreet.usecases.requests import DatasetRequest, ReadRequest
 from discreet.usecases.services import Services
-from discreet.usecases.uploads import Upload, format_of
+from discreet.usecases.uploads import OWN_FORMS, Upload, format_of
 from discreet.web import bodies
 from discreet.web.multipart import Multipart
 from discreet.web.registrations import (
@@ -82,12 +82,15 @@ async def drafted(
     if not isinstance(source, Draft):
         yield source
         return
+    if not services.settings.reads_names:  # it came while names were read here
+        raise ReadsNoNames
     upload = await reads.open_draft(services, principal, source.id)
     try:
         yield upload
     finally:
         upload.close()
-    await reads.erase(services, principal, source.id)
+    with suppress(NotFound):  # registered by another request meanwhile, or its day is over
+        await reads.erase(services, principal, source.id)
 
 
 async def register_fields(
@@ -430,8 +433,11 @@ class _Form(Multipart, Generic[Given]):
             if self._given is None and not self._settings.reads_names:
                 says = "the part `metadata` comes first: it says whether the file is read here"
                 raise InvalidInput(says, pointer="/metadata")
+            form = format_of(filename, content_type)
+            if form in OWN_FORMS and not self._settings.reads_names:
+                raise ReadsNoNames
             self._upload = Upload(self._settings.spool_folder)
-            self._upload.format = format_of(filename, content_type)
+            self._upload.format = form
         elif self._into in ("metadata", "content"):
             raise InvalidInput(
                 f"one part `{self._into}` is needed, the content as a file",

@@ -16,7 +16,7 @@ from procrastinate.exceptions import AlreadyEnqueued
 from prometheus_client import Counter
 
 from discreet.errors import Unavailable
-from discreet.isolation.children import Zygote, settling
+from discreet.isolation.children import Zygote, trimming_memory
 from discreet.observability.heartbeat import beating
 from discreet.observability.monitoring import answering
 from discreet.settings import Settings
@@ -125,7 +125,7 @@ async def _serve(settings: Settings, services: Services, zygote: Zygote) -> None
         async with (
             app.open_async(),
             beating(settings.watchdog_seconds),
-            settling(),
+            trimming_memory(),
             seen,
             alongside(helpers),
         ):

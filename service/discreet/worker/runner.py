@@ -219,7 +219,9 @@ class Runner:
         """
         held: Held | None = None
         try:
-            claimed = await self._stubbornly(partial(running.claim, self._services, job_id))
+            claimed = await self._retry_while_unavailable(
+                partial(running.claim, self._services, job_id)
+            )
             if claimed is None:
                 return False
             held = claimed
@@ -247,17 +249,17 @@ class Runner:
         await asyncio.sleep(leaving.pause)
         if leaving.step is not None:
             with contextlib.suppress(LostJob):
-                await self._stubbornly(partial(leaving.step, self._services, held))
+                await self._retry_while_unavailable(partial(leaving.step, self._services, held))
         return leaving.again
 
-    async def _stubbornly(self, step: Callable[[], Awaitable[Answer]]) -> Answer:
+    async def _retry_while_unavailable(self, step: Callable[[], Awaitable[Answer]]) -> Answer:
         """The step's answer, however long the database takes no changes or keys are away. Whoever
         waits can be cancelled."""
         while True:
             try:
                 return await step()
             except Exception as error:
-                found = await self._passing(error)
+                found = await self._unavailable_error(error)
                 if found is None:
                     raise
                 _database_waits.labels(found.code).inc()
@@ -265,7 +267,7 @@ class Runner:
                 log.warning(f"waiting for {away}", code=found.code, error=type(error).__name__)
             await asyncio.sleep(DATABASE_SECONDS)
 
-    async def _passing(self, error: Exception) -> DiscreetError | None:
+    async def _unavailable_error(self, error: Exception) -> DiscreetError | None:
         """What is away, so that the step is to be said again; None for any other error."""
         if isinstance(error, KeysUnavailable):
             return error
@@ -286,7 +288,7 @@ class Runner:
                 # A worker that can make no child has no use for the data: nothing is charged.
                 with _failing("start"):
                     await self._zygote.start()
-                await self._stubbornly(lambda: running.touch(self._services, held))
+                await self._retry_while_unavailable(lambda: running.touch(self._services, held))
                 # What the database took in between depends on nothing private, and is not counted.
                 seconds = resources.release_quantum_seconds
                 release = Step(held, "release", seconds, stopping=opens, behind=planned)
@@ -297,7 +299,7 @@ class Runner:
                     released = await release.run(work)
             offer.count()
             with telemetry.span("keep release"):
-                return await self._stubbornly(
+                return await self._retry_while_unavailable(
                     lambda: running.keep_release(self._services, held, released)
                 )
 
@@ -306,7 +308,7 @@ class Runner:
     ) -> bytes | bytearray | Spooled:
         """The content; one in a file is closed with `opened`, beside what follows: how long that
         takes goes with its size."""
-        content = await self._stubbornly(
+        content = await self._retry_while_unavailable(
             lambda: running.open_content(self._services, held, between)
         )
         if isinstance(content, Spooled):
@@ -338,7 +340,7 @@ class Runner:
         child_seconds.labels(held.problem.kind, "finish").observe(time.monotonic() - started)
         faults.point("runner.finished")
         with telemetry.span("publish"):
-            await self._stubbornly(
+            await self._retry_while_unavailable(
                 lambda: running.publish(
                     self._services, held, output.payload, output.tables, headline=output.headline
                 )

@@ -85,7 +85,7 @@ def _fields(
     properties = {
         name: {
             **schema["properties"][name],
-            **({"x-scaled": True} if name in kind.in_proportion else {}),
+            **({"x-scaled": True} if name in kind.scaled_together else {}),
         }
         for name in kind.asked_again
         if name in free

@@ -113,12 +113,14 @@ async def describe(request: Request, services: CurrentServices, viewer: Owner) -
         raise InvalidInput(f"one of {', '.join(DATASETS)}", pointer="/kind")
     if "back" in form:
         text = form["back"].encode()
-        described_before = await bodies.apart(
+        described_before = await bodies.in_thread_if_large(
             lambda: _described_before(bodies.value_of(text)), len(text)
         )
         return await _form(request, services, viewer, kind, described_before)
     try:
-        metadata = await bodies.apart(lambda: _metadata(kind, form), len(form.get("public", "")))
+        metadata = await bodies.in_thread_if_large(
+            lambda: _metadata(kind, form), len(form.get("public", ""))
+        )
     except InvalidInput as error:
         return await _form(request, services, viewer, kind, form, refused=error)
     return await _content_page(request, services, viewer, metadata)
@@ -186,7 +188,9 @@ async def _with_description(form: forms.Form, metadata: dict[str, Any]) -> dict[
     if not isinstance(public, dict):
         raise InvalidInput("an object is needed", pointer="/public")
     size = sum(map(len, form.values()))
-    said = await bodies.apart(lambda: reading_forms.described(form, kind, public), size)
+    said = await bodies.in_thread_if_large(
+        lambda: reading_forms.described(form, kind, public), size
+    )
     return {**metadata, "public": said}
 
 
@@ -198,7 +202,7 @@ async def paste(request: Request, services: CurrentServices, viewer: Owner) -> R
     metadata.pop("draft", None)
     try:
         size = len(form.get("metadata", "")) + len(form.get("content", ""))
-        whole = (await bodies.apart(lambda: _whole(metadata, form), size)).root
+        whole = (await bodies.in_thread_if_large(lambda: _whole(metadata, form), size)).root
         with services.turns.turn(viewer.tenant):
             row, new = await datasets.register(
                 services, viewer.principal, uploads.whole_registration(whole)
@@ -229,7 +233,7 @@ async def locate(request: Request, services: CurrentServices, viewer: Owner) -> 
 async def _from_step_one(form: forms.Form) -> dict[str, Any]:
     """What the page of step one has put into that of step two."""
     text = form.get("metadata", "").encode()
-    metadata = await bodies.apart(lambda: bodies.value_of(text), len(text))
+    metadata = await bodies.in_thread_if_large(lambda: bodies.value_of(text), len(text))
     if not isinstance(metadata, dict):
         raise InvalidInput("an object is needed", pointer="/metadata")
     return metadata
@@ -374,7 +378,7 @@ async def _content_page(
         status=200 if refused is None else submissions.status_of(refused),
         metadata=metadata,
         metadata_text=text,
-        public_text=await bodies.apart(lambda: submissions.as_text(public), len(text)),
+        public_text=await bodies.in_thread_if_large(lambda: submissions.as_text(public), len(text)),
         reading=reading_forms.shown(kind, told, found, typed or {}, refused),
         roads=await _roads(services, viewer, kind),
         reads_names=services.settings.reads_names,
@@ -449,7 +453,7 @@ async def correct(
     text = form.get("public", "")
     row = await datasets.find(services, viewer.principal, dataset_id)
     try:
-        public = await bodies.apart(lambda: bodies.value_of(text.encode()), len(text))
+        public = await bodies.in_thread_if_large(lambda: bodies.value_of(text.encode()), len(text))
         if not isinstance(public, dict):
             raise InvalidInput("an object is needed", pointer="/public")
         with services.turns.turn(viewer.tenant):

@@ -29,8 +29,7 @@ from discreet.errors import (
     PayloadTooLarge,
 )
 from discreet.figures.charts import Chart
-from discreet.problems.road_networks.map import road_map
-from discreet.problems.road_networks.network import RoadNetwork
+from discreet.problems.road_networks.network import RoadNetwork, road_map
 from discreet.usecases import objects
 from discreet.usecases.requests import NetworkRequest
 from discreet.usecases.services import Services

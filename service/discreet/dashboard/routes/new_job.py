@@ -145,7 +145,7 @@ async def price_or_submit(
         plan, leaves = await _priced(services, viewer, parsed)
         if parsed.privacy is not None and parsed.privacy.accuracy is not None:
             figures = plan["privacy"]
-            shown["text"] = await bodies.apart(
+            shown["text"] = await bodies.in_thread_if_large(
                 lambda: submissions.in_figures(text, figures), len(text)
             )
     except (InvalidInput, NotFound, Conflict) as error:

@@ -11,37 +11,46 @@ cryptographic, so a job has no privacy budget, unless `noise` asks for different
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
+from attrs import define
 from numpy.typing import NDArray
+from pydantic import Field, model_validator
 
 from discreet.errors import InvalidInput
+from discreet.intake.items import InPieces
+from discreet.privacy import calibration
 from discreet.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from discreet.privacy.noise import Noise
 from discreet.problems.base import Neighbours
-from discreet.problems.contents import Content, Progress, Released
+from discreet.problems.contents import Content, Mode, Progress, Released
 from discreet.problems.coupled_qp import (
-    bounds,
     checks,
     examples,
     exposure,
+    methods,
     on_shares,
     shares_fields,
 )
 from discreet.problems.coupled_qp.data import (
     AgentData,
+    Encryption,
     FederatedAgents,
+    Floats,
+    OperatorData,
+    QpSteps,
+    SumNoise,
+    Tolerance,
     part_of,
     sides_of,
 )
-from discreet.problems.coupled_qp.noise import noise_event
-from discreet.problems.coupled_qp.request import CoupledQpRequest
 from discreet.problems.coupled_qp.result import CoupledQpResult, headlines, status_of
 from discreet.problems.coupled_qp.session import SumSession
-from discreet.problems.federation import ROUNDS_ARE_SEEN, Member, Session
+from discreet.problems.federation import ROUNDS_ARE_SEEN, FederatedProblem, Member, Session
 from discreet.problems.numbers import Budget, Privacy
 from discreet.problems.plans import NoiseSummary, Plan, Resources
 from discreet.problems.results import Output, Result
@@ -49,8 +58,77 @@ from discreet.solvers.saddle.spds import Part
 from discreet_client import secure_sum
 from discreet_client.best_responses import windows
 from discreet_client.exposure import NOTHING_OPENED, Opens
+from discreet_client.exposure import Exposure as Accepted
+from discreet_client.federation import spoken
 from discreet_client.packing import OutOfRange, box_bound
 from discreet_client.paillier import SMALLEST_KEY_BITS
+from discreet_client.prices import exponent
+
+# Request ------------------------------------------------------------------------------------------
+# The fields of a coupled quadratic program, and what follows from them alone.
+
+
+class CoupledQpRequest(FederatedProblem):
+    """The fields of `CoupledQp`, for its modules."""
+
+    kind: Literal["coupled_qp"]
+    mode: Mode = "private"
+    operator: OperatorData
+    agents: (
+        Annotated[tuple[AgentData, ...], InPieces(max_length=checks.MAX_AGENTS)] | FederatedAgents
+    )
+    method: methods.Name | None = Field(default=None, description=methods.MEANING)
+    steps: QpSteps | None = None
+    encryption: Encryption = Encryption()
+    noise: SumNoise | None = None
+    exposure: Accepted | None = Field(default=None, description=exposure.MEANING)
+    tolerance: Tolerance | None = 1e-3
+    protocol: Literal["job", "federated", "mpc"] = "job"  # type: ignore[assignment]  # one more than other kinds
+    mpc: shares_fields.ShareBounds | None = Field(
+        default=None, description="Public bounds; required with protocol `mpc`"
+    )
+
+    @model_validator(mode="after")
+    def _fields_of_the_protocol(self) -> Self:
+        if not shares_fields.check_fields(self):
+            _ = self.way  # the method fits the given fields
+        return self
+
+    @property
+    def way(self) -> methods.Method:
+        """The method that is named, or that follows from the given fields."""
+        return methods.method_of(
+            self.method,
+            self.steps,
+            noise=self.noise is not None,
+            asks=self.tolerance is not None,
+        )
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        if self.protocol == shares_fields.PROTOCOL_NAME:
+            return (spoken.SHARES,)
+        return (spoken.SECURE_SUMS, self.encryption.scheme, self.way.name)
+
+    def without_agents(self, left: int) -> Self:
+        changed = super().without_agents(left)
+        if isinstance(changed.agents, FederatedAgents):
+            changed = changed._with(agents=changed.agents.model_dump() | {"count": left})
+        return changed
+
+    def rows(self) -> tuple[int, int]:
+        return len(self.operator.c), len(self.operator.d)
+
+    def dimension(self) -> int:
+        return sum(self.rows()) + self.way.added
+
+    def coefficients(self) -> int:
+        if isinstance(self.agents, FederatedAgents):
+            return self.agents.count * self.dimension()
+        return sum(len(agent.a_l) * self.dimension() + agent.coefficients for agent in self.agents)
+
+
+# Problem ------------------------------------------------------------------------------------------
 
 
 class CoupledQp(CoupledQpRequest):
@@ -147,11 +225,11 @@ class CoupledQp(CoupledQpRequest):
             float(np.max(np.abs([*self.operator.c, *self.operator.d]))),
             *(float(one.max()) for one in reach),
         )
-        bound = self.way.bound(bound, bounds.of_slots(self.encryption, len(agents)))
+        bound = self.way.bound(bound, of_slots(self.encryption, len(agents)))
         clip = max(float(np.linalg.norm(one)) for one in reach)
         units = None
         if self.way.scaled:
-            units = bounds.units_of(self.operator, np.max(reach, axis=0).tolist(), bound)
+            units = units_of(self.operator, np.max(reach, axis=0).tolist(), bound)
         if self.noise is not None and self.noise.clip is not None:
             clip = min(clip, self.noise.clip)
         plan = sums_plan(self, len(agents), bound, clip, budget, units)
@@ -165,7 +243,7 @@ class CoupledQp(CoupledQpRequest):
                 A = np.vstack([part.A_u, part.A_g])
                 taken += np.abs(A) @ windows(A, part.cost, part.domain, figures)[0]
             rounding = sums.rounding(len(agents))
-            bounds.check_grid(self.operator, units, taken, rounding, self.tolerance)
+            check_grid(self.operator, units, taken, rounding, self.tolerance)
         return plan
 
     # Federated
@@ -201,19 +279,17 @@ class CoupledQp(CoupledQpRequest):
             )
         checks.check_rows(self.operator, public)
         self.way.check_federated(public.count, sum(self.rows()))
-        bounds.check_federated(
-            self.operator, public, self.encryption, self.noise, scaled=self.way.scaled
-        )
-        bound = bounds.of_slots(self.encryption, public.count)
-        reach = bounds.of_rows(public, sum(self.rows()))
-        units = bounds.units_of(self.operator, reach, bound) if self.way.scaled else None
+        check_federated(self.operator, public, self.encryption, self.noise, scaled=self.way.scaled)
+        bound = of_slots(self.encryption, public.count)
+        reach = of_rows(public, sum(self.rows()))
+        units = units_of(self.operator, reach, bound) if self.way.scaled else None
         clip = 0.0 if self.noise is None or self.noise.clip is None else self.noise.clip
         plan = sums_plan(self, public.count, bound, clip, budget, units)
         sums = secure_sum.Parameters(**plan.parameters["sums"])
         if units is not None and reach is not None:
             taken = [public.count * one for one in reach]
             rounding = sums.rounding(public.count)
-            bounds.check_grid(self.operator, units, taken, rounding, self.tolerance)
+            check_grid(self.operator, units, taken, rounding, self.tolerance)
         exposure.refuse_exposed(sums, public.count, prices=units is not None)
         return plan
 
@@ -355,7 +431,7 @@ def sums_plan(
     bound: float,
     clip: float,
     budget: Budget,
-    units: bounds.Units | None,
+    units: Units | None,
 ) -> Plan:
     """The plan of `count` agents whose contributions have entries up to `bound` and norms up to
     `clip`; `units` of the rows, of a method that scales them."""
@@ -421,7 +497,7 @@ def parameters_of(
     bound: float,
     event: DiscreteGaussian | None,
     clip: float,
-    units: bounds.Units | None,
+    units: Units | None,
 ) -> secure_sum.Parameters:
     encryption = problem.encryption
     if encryption.colluding > count - 2:
@@ -479,16 +555,201 @@ def parameters_of(
     return parameters
 
 
-def _bounds_of_sums(problem: CoupledQpRequest, units: bounds.Units | None) -> dict[str, Any]:
+def _bounds_of_sums(problem: CoupledQpRequest, units: Units | None) -> dict[str, Any]:
     """The limits of contributions and sums that the owner signs, in the units of the sums, if the
     request sets them."""
     public = problem.agents
     if not isinstance(public, FederatedAgents) or public.reach is None:
         return {}
     limits = {
-        "reach": bounds.of_rows(public, sum(problem.rows())),
-        "most": bounds.of_sums(problem.operator, public),
+        "reach": of_rows(public, sum(problem.rows())),
+        "most": of_sums(problem.operator, public),
     }
     if units is None:
         return limits
     return {name: units.scaled(limit or ()) for name, limit in limits.items()}
+
+
+# Bounds -------------------------------------------------------------------------------------------
+# Limits of entries of contributions and sums: those of the slots, and those that the owner sets.
+#
+# Slots hold far more than any honest sum, so a number that one agent invents fits in. If the owner
+# bounds one agent's entries by `agents.reach`, agents check every opened sum against the bounds of
+# all together, and sign a complaint about one that is larger.
+
+WIDER = 2.0**20
+"""By how much an agent may reach beyond the operator's figure of a row, where `agents.reach` does
+not say how far."""
+
+
+@define(frozen=True)
+class Units:
+    """How the rows of `method: auto` travel, which the owner signs: times `2^exponents`, int[m].
+    `figures`: |c| and |d| up to a power of two, 0 of 0."""
+
+    exponents: tuple[int, ...]
+    figures: tuple[float, ...]
+
+    @property
+    def signed(self) -> dict[str, Any]:
+        return {"exponents": list(self.exponents), "figures": list(self.figures)}
+
+    def scaled(self, figures: Sequence[float]) -> tuple[float, ...]:
+        """Natural figures of the rows in the units of the sums."""
+        return tuple(math.ldexp(one, k) for one, k in zip(figures, self.exponents, strict=True))
+
+
+def units_of(operator: OperatorData, reach: Sequence[float] | None, bound: float) -> Units:
+    """Such that an agent's reach, float[m], and the operator's figure fit below `bound`."""
+    figures = tuple(map(_rounded_up, (*operator.c, *operator.d)))
+    if reach is None:
+        # The rows of the objective share a unit, so that one without a figure has that of others.
+        coupled = max(figures[: len(operator.c)], default=0.0)
+        reach = [
+            WIDER * (one or (coupled if row < len(operator.c) else 0.0))
+            for row, one in enumerate(figures)
+        ]
+    largest = map(max, zip(reach, figures, strict=True))
+    return Units(tuple(exponent(bound, one) for one in largest), figures)
+
+
+def check_grid(
+    operator: OperatorData,
+    units: Units,
+    taken: Sequence[float] | Floats,
+    rounding: float,
+    tolerance: float | None,
+) -> None:
+    """InvalidInput that names a row whose sums are too coarse for what the agents are likely to
+    take of it, float[m]; `rounding` of an entry of a sum."""
+    if tolerance is None:
+        return
+    for row, (k, largest) in enumerate(zip(units.exponents, taken, strict=True)):
+        step = math.ldexp(rounding, -k)
+        if largest > 0 and step > tolerance * largest:
+            coupled = row < len(operator.c)
+            place = row if coupled else row - len(operator.c)
+            raise InvalidInput(
+                f"the slots hold what an agent can reach in this row, or this figure, only in "
+                f"steps of {step:.3g}, and all agents take about {largest:.3g} of it: make boxes "
+                "narrower, take what is fixed out of the row, or add it to what agents take",
+                pointer=f"/problem/operator/{'c' if coupled else 'd'}/{place}",
+            )
+
+
+def _rounded_up(value: float) -> float:
+    """The next power of two: agents are told it."""
+    if not value:
+        return 0.0
+    mantissa, power = math.frexp(abs(value))
+    return math.ldexp(1.0, power - (mantissa == 0.5))
+
+
+def of_slots(encryption: Encryption, count: int) -> float:
+    """The largest entry that the slots can hold from each of this many agents and the operator."""
+    spare = 3 + math.ceil(math.log2(count + 1))
+    return 2.0 ** (encryption.slot_bits - spare - encryption.fraction_bits)
+
+
+def check_federated(
+    operator: OperatorData,
+    public: FederatedAgents,
+    encryption: Encryption,
+    noise: SumNoise | None,
+    *,
+    scaled: bool,
+) -> None:
+    """InvalidInput for entries that the slots cannot hold, and for bounds that do not fit the
+    problem. `scaled`: rows travel in units in which they fit."""
+    largest = math.inf if scaled else of_slots(encryption, public.count)
+    beyond = f"is beyond {largest:g}, which the slots hold of {public.count} agents"
+    for name in ("c", "d"):
+        for place, value in enumerate(getattr(operator, name)):
+            if abs(value) > largest:
+                raise InvalidInput(
+                    f"{value:g} {beyond}", pointer=f"/problem/operator/{name}/{place}"
+                )
+    if noise is not None:
+        if noise.clip is None:
+            says = "needed: nobody sees the boxes to derive it from"
+            raise InvalidInput(says, pointer="/problem/noise/clip")
+        # An agent with a longer contribution would have to give up, which would reveal something
+        # about its data.
+        if noise.clip > largest:
+            raise InvalidInput(f"{noise.clip:g} {beyond}", pointer="/problem/noise/clip")
+        if public.reach is not None:
+            says = "with noise in the sums noise.clip bounds what an agent contributes"
+            raise InvalidInput(says, pointer="/problem/agents/reach")
+    rows = len(operator.c) + len(operator.d)
+    if isinstance(public.reach, tuple) and len(public.reach) != rows:
+        says = f"{len(public.reach)} numbers for {rows} rows: give one a row, or one for all"
+        raise InvalidInput(says, pointer="/problem/agents/reach")
+    for place, value in enumerate(of_rows(public, rows) or ()):
+        if value > largest:
+            where = f"/{place}" if isinstance(public.reach, tuple) else ""
+            raise InvalidInput(f"{value:g} {beyond}", pointer=f"/problem/agents/reach{where}")
+
+
+def of_rows(public: FederatedAgents, rows: int) -> tuple[float, ...] | None:
+    """The largest magnitude of each entry of a contribution; None if the owner sets none."""
+    if public.reach is None or isinstance(public.reach, tuple):
+        return public.reach
+    return (public.reach,) * rows
+
+
+def of_sums(operator: OperatorData, public: FederatedAgents) -> tuple[float, ...] | None:
+    """The largest magnitude of each entry of a sum, including the operator's part, float[rows]."""
+    own = (*operator.c, *operator.d)
+    reach = of_rows(public, len(own))
+    if reach is None:
+        return None
+    return tuple(
+        public.count * most + _rounded_up(value) for most, value in zip(reach, own, strict=True)
+    )
+
+
+# Noise --------------------------------------------------------------------------------------------
+# Noise inside the sums: its amount for a budget, and the number of agents from which on it leaves
+# an answer.
+
+
+def noise_event(
+    budget: Budget, *, agents: int, rounds: int, dimension: int, clip: float, fraction_bits: int
+) -> DiscreteGaussian:
+    """The noise of all rounds together. Contributions of one agent are vectors of l2 norm at most
+    the clip, on the grid (rounded toward zero): replacing them by another agent's moves a sum by at
+    most twice that. This holds whatever the agent's cost and set: x is a point of its box, found by
+    the agent itself, and the contribution is scaled to the clip afterwards. A steep cost moves x
+    farther within the box but does not change the sensitivity, so no Lipschitz constant is needed;
+    a cost only must have a slope everywhere in the box, or x would not be a number
+    (`discreet_client.cost_terms`). What an agent sends depends on its data and on the opened sums,
+    noise included, so the rounds compose adaptively.
+    """
+    if clip == 0:
+        raise InvalidInput(
+            "contributions that are always zero need no noise", pointer="/problem/noise"
+        )
+    try:
+        event = calibration.discrete_gaussian(
+            2 * math.ldexp(clip, fraction_bits) * (1 + 1e-12),
+            budget.epsilon,
+            budget.delta,
+            neighbours="one agent's data replaced by any other, and with them its contributions to "
+            "all rounds",
+            count=rounds,
+        )
+    except ValueError as error:
+        raise InvalidInput(str(error), pointer="/problem/noise/epsilon") from None
+    deviation = event.scale * 2.0**-fraction_bits
+    length = deviation * math.sqrt(dimension)
+    needed = math.ceil(length / (exposure.USEFUL_NOISE * clip))
+    if agents < needed:
+        raise InvalidInput(
+            f"with {agents} agents the answer would be noise: over {rounds} rounds each of the "
+            f"{dimension} entries of a sum gets noise of standard deviation {deviation:.3g}, and "
+            f"{agents} contributions of norm at most {clip:.3g} sum to at most "
+            f"{agents * clip:.3g}; at least {needed} agents are needed, or fewer iterations, or a "
+            "larger epsilon",
+            pointer="/problem/noise",
+        )
+    return event

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from discreet.problems.dr_ensemble.measurements import step_length
+from discreet.problems.dr_ensemble.dataset import step_length
 from discreet_client.day_clock import clock
 
 MOST_WINDOWS = 3

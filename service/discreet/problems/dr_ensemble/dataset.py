@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from pydantic import Field, model_validator
 
 from discreet.errors import FieldIssue, InvalidInput
@@ -23,11 +23,21 @@ from discreet.problems.contents import (
     are_spread,
     arrays,
     in_order,
+    integer_columns,
     owner_column,
+    real_column,
     starts_in,
 )
-from discreet.problems.datasets import Column, DatasetOfRows, FileQuestion, ReaderRule
-from discreet.problems.dr_ensemble import layouts, meters, own_file
+from discreet.problems.datasets import (
+    DATES_ASKED,
+    TIME_ZONE,
+    TIME_ZONE_ASKED,
+    Column,
+    DatasetOfRows,
+    FileQuestion,
+    ReaderRule,
+)
+from discreet.problems.dr_ensemble import meters
 from discreet.problems.dr_ensemble.canonical import (
     canonical,
     check_participants,
@@ -36,12 +46,51 @@ from discreet.problems.dr_ensemble.canonical import (
     outside,
     state_columns,
 )
-from discreet.problems.dr_ensemble.matrix import matrix_content, matrix_table
 from discreet.problems.dr_ensemble.meters import Reading
 from discreet.problems.dr_ensemble.parts import ReadingRows, StateRows
-from discreet.problems.dr_ensemble.public import DrEnsemblePublic, Ints
+from discreet.problems.dr_ensemble.public import DrEnsemblePublic, Floats, Ints
 from discreet.problems.numbers import Count, Frozen, Real
+from discreet.solvers.control.transition_counts import transition_sums
+from discreet_client.intervals import plain
 from discreet_client.meters import States as Sequences
+from discreet_client.meters import bins_of
+
+# Own file -----------------------------------------------------------------------------------------
+# What `discreet init` asks of a table of readings of meters.
+
+QUESTIONS = (
+    FileQuestion("participant", "Which column says whose meter it is?", "column"),
+    FileQuestion("time", "Which column says when it was read?", "column"),
+    FileQuestion(
+        "kw", "Which column is power in kW? None where meters count energy", "column", needed=False
+    ),
+    FileQuestion(
+        "kwh", "Which column is energy in kWh? None where it is power", "column", needed=False
+    ),
+    FileQuestion(
+        "participants",
+        "How many participants are there? Nothing where that is private",
+        needed=False,
+    ),
+    FileQuestion("states", "How many states of power are told apart?", usual="4"),
+    FileQuestion(
+        "edges",
+        "Between which kW do they lie? One number more than states, such as [0, 0.5, 2, 4, 7]",
+    ),
+    FileQuestion("steps", "How many readings has each meter?"),
+    FileQuestion("meters.start", "When was the first reading, such as 2026-01-15T00:00?"),
+    FileQuestion(
+        "meters.interval_seconds", "How many seconds are between two readings?", usual="900"
+    ),
+    FileQuestion(
+        "meters.carry", "How many missing readings in a row take the state before?", usual="0"
+    ),
+    TIME_ZONE_ASKED,
+    DATES_ASKED,
+)
+
+
+# Dataset ------------------------------------------------------------------------------------------
 
 GRID = 1 << 20
 """Steps of the grid that a participant's histogram is rounded to, where lengths are not public."""
@@ -87,7 +136,7 @@ class DrEnsembleDataset(DatasetOfRows):
         "transitions": Row,
         "power": Reading,
     }
-    ASKED: ClassVar[tuple[FileQuestion, ...]] = own_file.QUESTIONS
+    ASKED: ClassVar[tuple[FileQuestion, ...]] = QUESTIONS
     FIGURES: ClassVar[frozenset[str]] = frozenset(("day", "max_rows", "min_probability", "support"))
     LATER: ClassVar[Mapping[str, str]] = {
         "day": "blocks of hours with a matrix of their own, at the same noise: what a load does at "
@@ -181,15 +230,15 @@ class DrEnsembleDataset(DatasetOfRows):
 
     @classmethod
     def other_files(cls, public: DrEnsemblePublic) -> str:
-        return layouts.other_files(public)
+        return other_files(public)
 
     @classmethod
     def columns(cls, public: DrEnsemblePublic) -> list[Column]:
-        return layouts.columns(public)
+        return columns(public)
 
     @classmethod
     def reader_rules(cls, public: DrEnsemblePublic) -> tuple[ReaderRule, ...]:
-        return layouts.rules(public)
+        return rules(public)
 
     @classmethod
     def sample_tables(cls) -> Iterable[tuple[dict[str, Any], dict[str, list[Any]]]]:
@@ -322,3 +371,200 @@ def _meter_content(
     if issues:
         raise InvalidInput(issues)
     return canonical(found.states, found.start)
+
+
+# Counting -----------------------------------------------------------------------------------------
+# How often participants move from state to state: the sums that noise is added to.
+
+
+def transition_counts(
+    public: DrEnsemblePublic, content: Content, grid: int, clip: float | None
+) -> Ints:
+    """Integer sums int64[cells] over participants of their histograms of transitions, see
+    `transition_sums`.
+
+    In a dataset with a `day` each block has cells of its own: a state counts as another one in each
+    block, so a participant's histogram is spread over more cells, and sums to 1 as before.
+    """
+    mask, states, start = public.mask(), content["states"], content["start"]
+    if public.day is not None:
+        step = np.arange(states.size) - np.repeat(start[:-1], np.diff(start))
+        states = states + public.states * public.day.block_of(step)
+    cell_of = np.full(
+        (public.blocks, public.states, public.blocks, public.states), -1, dtype=np.int64
+    )
+    # A transition belongs to the block of the step that it leaves, whichever block it leads to.
+    cell_of.transpose(2, 0, 1, 3)[:, :, mask] = np.arange(public.cells).reshape(public.blocks, -1)
+    flat = cell_of.reshape(public.blocks * public.states, -1)
+    return transition_sums(states, start, flat, public.cells, grid, clip or 1.0)
+
+
+# Layouts ------------------------------------------------------------------------------------------
+# What a page asks about a file of an ensemble: states, or readings of meters.
+
+OTHER_FILES = (
+    "Your file has kW at times? Change the public part: `edges` are the kW between states, "
+    "`meters` says when readings begin and how many seconds they are apart. Then time and kW are "
+    "asked for here."
+)
+"""Shown where a dataset takes states and not readings."""
+RULES = (
+    TIME_ZONE,
+    ReaderRule(
+        "participants",
+        "A row of the file is",
+        "choice",
+        ((None, "a reading of one meter"), ("columns", "a time, with a column for each meter")),
+    ),
+    ReaderRule(
+        "except",
+        "Columns that are no meters, one per line",
+        "lines",
+        says="Of a file with a column for each meter: totals, weather, prices.",
+    ),
+    ReaderRule(
+        "units",
+        "Values are",
+        "choice",
+        ((None, "as their column says"), ("kW", "power, in kW"), ("kWh", "energy, in kWh")),
+        "Energy is divided by the hours of a period, which then is the time between two readings.",
+    ),
+)
+
+
+def other_files(public: DrEnsemblePublic) -> str:
+    return "" if public.meters is not None or public.row_change is not None else OTHER_FILES
+
+
+def rules(public: DrEnsemblePublic) -> tuple[ReaderRule, ...]:
+    return RULES if public.meters is not None else ()
+
+
+def columns(public: DrEnsemblePublic) -> list[Column]:
+    """Of transitions, of readings or of states."""
+    if public.row_change is not None:
+        return [
+            Column("from", "State before, counted from 0"),
+            Column("to", "State after, counted from 0"),
+            Column("probability", "How probable the step is"),
+        ]
+    if public.meters is not None:
+        return [
+            Column("participant", "Whose meter it is", needed=False),
+            Column("time", "When it was read", times=True),
+            Column("kw", "Power in kW", needed=False),
+            Column("kwh", "Or energy in kWh", needed=False),
+        ]
+    return [
+        Column("participant", "Whose row it is"),
+        Column("step", "Place in the sequence, counted from 0"),
+        Column("state", "State, counted from 0"),
+    ]
+
+
+# Matrix -------------------------------------------------------------------------------------------
+# The private content that is a transition matrix: checked, from JSON or from a table.
+
+SUM_TOLERANCE = 1e-9
+
+
+def matrix_content(
+    mask: NDArray[np.bool_], floor: float, rows: Sequence[Sequence[float] | NDArray[np.float64]]
+) -> Content:
+    """Of rows as JSON has them. mask: bool[n, n], the support; floor: the least that an entry of it
+    may be."""
+    prefix = "/content/transitions"
+    n = len(mask)
+    if len(rows) != n:
+        raise InvalidInput(f"{n} rows are needed, one a state; found {len(rows)}", pointer=prefix)
+    ragged = [
+        FieldIssue(f"{prefix}/{row}", f"{n} entries are needed")
+        for row in range(n)
+        if len(rows[row]) != n
+    ]
+    if ragged:
+        raise InvalidInput(ragged[:MAX_ISSUES])
+    matrix = np.array(rows, dtype=np.float64)
+    found = []
+    for origin, to in np.argwhere(~mask & (matrix > 0))[:MAX_ISSUES]:
+        found.append(FieldIssue(f"{prefix}/{origin}/{to}", "must be 0 outside the public support"))
+    for origin, to in np.argwhere(mask & (matrix < floor))[:MAX_ISSUES]:
+        found.append(FieldIssue(f"{prefix}/{origin}/{to}", f"below min_probability {floor}"))
+    for origin in np.flatnonzero(np.abs(matrix.sum(axis=1) - 1) > SUM_TOLERANCE)[:MAX_ISSUES]:
+        found.append(
+            FieldIssue(f"{prefix}/{origin}", f"must sum to 1; sums to {matrix[origin].sum():.12g}")
+        )
+    if found:
+        raise InvalidInput(found[:MAX_ISSUES])
+    return {"transitions": matrix}
+
+
+def matrix_table(mask: NDArray[np.bool_], floor: float, table: pa.Table) -> Content:
+    """The same of columns `from, to, probability`."""
+    n = len(mask)
+    columns = integer_columns(
+        table, {"from": (0, n - 1), "to": (0, n - 1)}, "/content", beside=("probability",)
+    )
+    probability = real_column(table, "probability", "/content")
+    cells = columns["from"] * n + columns["to"]
+    if np.unique(cells).size != cells.size:
+        raise InvalidInput("a transition is given twice", pointer="/content")
+    matrix = np.zeros((n, n))
+    matrix.ravel()[cells] = probability
+    if not np.isfinite(matrix).all():
+        raise InvalidInput("column 'probability' must hold finite numbers", pointer="/content")
+    return matrix_content(mask, floor, matrix.tolist())
+
+
+# Measurements -------------------------------------------------------------------------------------
+# From measurements and tariffs to states and utilities.
+
+HOUR = 3600
+LENGTHS = ((86_400, "day"), (HOUR, "hour"), (60, "minute"), (1, "second"))
+
+
+def state_sequences(power: ArrayLike, edges: ArrayLike) -> list[list[int]]:
+    """State sequences of power series, `content.trajectories` of a dataset.
+
+    power: float[participants, steps], any unit; edges: float[states + 1], increasing, in the same
+    unit, public. State s is edges[s] <= power < edges[s + 1]; power below the first or above the
+    last edge counts to the outer states.
+    """
+    series, bins = np.asarray(power, dtype=np.float64), np.asarray(edges, dtype=np.float64)
+    if series.ndim != 2 or not np.isfinite(series).all():
+        raise InvalidInput("power is a finite array of participants by steps", pointer="/power")
+    if bins.ndim != 1 or bins.size < 3 or not (np.diff(bins) > 0).all():
+        raise InvalidInput("at least three increasing edges are needed", pointer="/edges")
+    states: list[list[int]] = bins_of(series, bins).tolist()
+    return states
+
+
+def step_length(seconds: int) -> str:
+    """A number of seconds in words, such as `15 minutes`."""
+    size, unit = next((size, unit) for size, unit in LENGTHS if seconds % size == 0)
+    count = seconds // size
+    return f"{count} {unit}{'' if count == 1 else 's'}"
+
+
+def price_in_words(price: ArrayLike, seconds: int) -> str:
+    """The highest price of steps of so many seconds, also in money a kWh, as tariffs are: the unit
+    of a price cannot be seen from its value."""
+    highest = float(np.max(price))
+    if seconds == HOUR:
+        return (
+            "taken per kW and step of an hour, which is a kWh: the highest is "
+            f"{plain(highest, 3)} a kWh"
+        )
+    kwh = plain(highest * HOUR / seconds, 3)
+    return (
+        f"taken per kW and step of {step_length(seconds)}: the highest, {plain(highest, 3)}, is "
+        f"{kwh} a kWh"
+    )
+
+
+def tariff_utility(price: ArrayLike, power: ArrayLike) -> Floats:
+    """Utility float64[T, n] of a tariff: minus what a state's power costs.
+
+    price: float[T], money per unit of power and step; power: float[n] of the states.
+    """
+    return -np.outer(np.asarray(price, dtype=np.float64), np.asarray(power, dtype=np.float64))

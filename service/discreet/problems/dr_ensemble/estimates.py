@@ -25,11 +25,12 @@ from discreet.solvers.estimation.chain_posterior import Moves, draw_counts
 from discreet.solvers.estimation.count_posterior import (
     GroupedPosterior,
     Kind,
+    Known,
     RowShares,
+    conditioned,
     share_ends,
     weak_rows,
 )
-from discreet.solvers.estimation.known_sums import Known, conditioned
 
 MAX_CELLS = 10_000
 """Transitions of the support beyond which counts are shrunk instead, and no interval is given."""

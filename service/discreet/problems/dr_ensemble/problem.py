@@ -24,12 +24,16 @@ from discreet.problems.base import ALWAYS, Neighbours, Synthesis
 from discreet.problems.contents import MAX_ISSUES, Content, Profile, Progress, Released, Sums
 from discreet.problems.dr_ensemble import estimates, examples, limits, result
 from discreet.problems.dr_ensemble.control import Control
-from discreet.problems.dr_ensemble.counting import transition_counts
-from discreet.problems.dr_ensemble.dataset import GRID, DrEnsembleDataset
+from discreet.problems.dr_ensemble.dataset import (
+    GRID,
+    HOUR,
+    SUM_TOLERANCE,
+    DrEnsembleDataset,
+    tariff_utility,
+    transition_counts,
+)
 from discreet.problems.dr_ensemble.examples import SYNTHESIS
 from discreet.problems.dr_ensemble.limits import event_steps
-from discreet.problems.dr_ensemble.matrix import SUM_TOLERANCE
-from discreet.problems.dr_ensemble.measurements import HOUR, tariff_utility
 from discreet.problems.dr_ensemble.public import MAX_FIGURE, DrEnsemblePublic, Floats
 from discreet.problems.dr_ensemble.request import DrEnsembleRequest
 from discreet.problems.dr_ensemble.result import (
@@ -79,7 +83,7 @@ class DrEnsemble(DrEnsembleRequest, SumsOverParts):
     Dataset: ClassVar[type[DrEnsembleDataset]] = DrEnsembleDataset
     Fields: ClassVar[Any] = DrEnsembleResult
     headlines: ClassVar[Any] = staticmethod(headlines)
-    matters: ClassVar[tuple[str, ...]] = ("saving",)
+    main_fields: ClassVar[tuple[str, ...]] = ("saving",)
     synthesis: ClassVar[Synthesis | None] = SYNTHESIS
     by_parts: ClassVar[str] = "the method counts reads it by parts"
     made_up: ClassVar[str] = (
@@ -97,7 +101,7 @@ class DrEnsemble(DrEnsembleRequest, SumsOverParts):
         **dict.fromkeys(ONE_MATRIX, "where the dataset has no `day`"),
         "first_step": "where the dataset has a `day`",
     }
-    in_proportion: ClassVar[frozenset[str]] = frozenset({"price", "power", "utility"})
+    scaled_together: ClassVar[frozenset[str]] = frozenset({"price", "power", "utility"})
 
     @classmethod
     def example(cls) -> dict[str, Any]:
@@ -120,7 +124,7 @@ class DrEnsemble(DrEnsembleRequest, SumsOverParts):
     def free(self, public: DrEnsemblePublic) -> frozenset[str]:
         return super().free(public) | (set(ONE_MATRIX) if public.day is None else {"first_step"})
 
-    def otherwise(self, public: DrEnsemblePublic) -> dict[str, dict[str, Any]]:
+    def alternative_values(self, public: DrEnsemblePublic) -> dict[str, dict[str, Any]]:
         return examples.otherwise(self, public)
 
     def plan(self, public: DrEnsemblePublic, budget: Budget) -> Plan:
@@ -208,7 +212,7 @@ class DrEnsemble(DrEnsembleRequest, SumsOverParts):
         return known | counts
 
     @classmethod
-    def untold(cls, public: DrEnsemblePublic) -> str:
+    def why_unpredictable(cls, public: DrEnsemblePublic) -> str:
         if public.participants is not None or public.unit != "participant":
             return ""
         return (

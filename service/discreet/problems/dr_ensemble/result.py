@@ -19,6 +19,7 @@ from discreet.problems.contents import Profile, Released
 from discreet.problems.dr_ensemble import estimates
 from discreet.problems.dr_ensemble.clock import hours_of
 from discreet.problems.dr_ensemble.control import ENERGIES, Control
+from discreet.problems.dr_ensemble.dataset import price_in_words
 from discreet.problems.dr_ensemble.estimates import (
     LARGEST_SHARE,
     Estimate,
@@ -29,7 +30,6 @@ from discreet.problems.dr_ensemble.estimates import (
     single_moves,
 )
 from discreet.problems.dr_ensemble.limits import LimitsTold
-from discreet.problems.dr_ensemble.measurements import price_in_words
 from discreet.problems.dr_ensemble.public import DrEnsemblePublic, Floats, Ints
 from discreet.problems.dr_ensemble.request import DrEnsembleRequest
 from discreet.problems.dr_ensemble.signal import Worlds

@@ -11,7 +11,7 @@ from discreet.privacy.noise import Noise
 from discreet.problems.base import Neighbours
 from discreet.problems.contents import pack, unpack
 from discreet.problems.federation import FederatedProblem, Member
-from discreet.problems.multi_agent import masked_example
+from discreet.problems.multi_agent import masked
 from discreet.problems.multi_agent.dataset import MAX_CONSTRAINTS, MultiAgentPublic
 from discreet.problems.multi_agent.request import MultiAgentRequest
 from discreet.problems.multi_agent.session import STATE
@@ -187,7 +187,7 @@ def rehearse_session(kind: type[FederatedProblem]) -> None:
     problem.finish(
         None, Plan.model_validate_json(plan.model_dump_json()), released, lambda step, total: None
     )
-    masked_example.rehearse(kind, schedule)
+    masked.rehearse(kind, schedule)
 
 
 def otherwise(problem: MultiAgentRequest) -> dict[str, dict[str, Any]]:

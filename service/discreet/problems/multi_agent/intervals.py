@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from discreet.problems.multi_agent.constraints import read
+from discreet.problems.multi_agent.dataset import read
 from discreet.problems.multi_agent.masked import largest_noise
 from discreet.problems.plans import Plan
 from discreet.problems.results import LEVEL, Expected, Interval, Uncertainty

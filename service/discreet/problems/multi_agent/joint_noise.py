@@ -16,9 +16,14 @@ from typing import Any
 import numpy as np
 
 from discreet.errors import InvalidInput
-from discreet.problems.multi_agent.agents import Announcement, Floats, coordinates_of
-from discreet.problems.multi_agent.constraints import term_by_term
-from discreet.problems.multi_agent.dataset import MAX_PROGRAM, MultiAgentPublic
+from discreet.problems.multi_agent.dataset import (
+    MAX_PROGRAM,
+    Announcement,
+    Floats,
+    MultiAgentPublic,
+    coordinates_of,
+    term_by_term,
+)
 from discreet.solvers.saddle import rounding, saddle_point
 from discreet.solvers.saddle.convexity import NotLipschitz, TooManyEntries, moved_by, sensitivities
 from discreet.solvers.saddle.intervals import Box

@@ -10,19 +10,20 @@ from fractions import Fraction
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from pydantic import Field, model_validator
 
 from discreet.errors import FieldIssue, InvalidInput
 from discreet.intake.field_issues import FieldError
 from discreet.privacy.mechanisms.gaussian import Gaussian
 from discreet.privacy.noise import Noise
-from discreet.problems.federation import Member, SessionFailed
-from discreet.problems.multi_agent.agents import Floats, SessionAnnouncement
-from discreet.problems.multi_agent.dataset import MultiAgentPublic
+from discreet.problems.contents import pack, unpack
+from discreet.problems.federation import FederatedProblem, Member, SessionFailed
+from discreet.problems.multi_agent.dataset import Floats, MultiAgentPublic, SessionAnnouncement
 from discreet.problems.multi_agent.joint_noise import JointNoise
 from discreet.problems.multi_agent.request import MultiAgentRequest
 from discreet.problems.multi_agent.session import CloudSession, doubles
-from discreet.problems.numbers import Positive
+from discreet.problems.numbers import Budget, Positive
 from discreet.problems.plans import Plan
 from discreet.solvers.saddle import saddle_point
 from discreet.solvers.saddle.intervals import Box
@@ -30,7 +31,7 @@ from discreet.solvers.saddle.saddle_point import Outputs
 from discreet_client import sparse_sum
 from discreet_client.exposure import MOST_ROUNDS
 from discreet_client.expressions import Expression, gradient, value
-from discreet_client.federation import history, spoken
+from discreet_client.federation import history, signing, spoken
 from discreet_client.packing import Integers
 from discreet_client.secure_sum.errors import Missing, SecureSumError, Tampered, Unacceptable
 from discreet_client.secure_sum.noise import NOISE_TAIL
@@ -454,3 +455,90 @@ class MaskedSession(CloudSession):
         super().restore(state)
         self._conductor = Conductor.resume(self._roster, self._now.pop("progress").tobytes())
         self._joined = set(self._now.pop("joined").tolist())
+
+
+# Masked example -----------------------------------------------------------------------------------
+# A small session of masked sums, in one process: for rehearsals.
+
+
+class _Agent:
+    """An agent of the sums that keeps nothing: what `sparse_sum.answer` needs of one."""
+
+    def __init__(self) -> None:
+        self.identity = Ed25519PrivateKey.generate()
+        self.member = Member(
+            signing.fingerprint(self.public),
+            "",
+            self.public,
+            {"lower": 0, "upper": 1, "radius": 1, "masks": "sparse"},
+        )
+        self.agent: sparse_sum.Agent | None = None
+
+    @property
+    def public(self) -> bytes:
+        return self.identity.public_key().public_bytes_raw()
+
+    def begin(self, roster: sparse_sum.Roster) -> None:
+        self.roster = roster
+        self._candidate = sparse_sum.Candidate(self.identity, roster.digest)
+
+    def commit(self, number: int) -> bytes:
+        return self._candidate.commitment
+
+    def open(self, commitments: list[bytes]) -> sparse_sum.Member:
+        return self._candidate.open(self.roster.plan, commitments)
+
+    def join(self, members: tuple[sparse_sum.Member, ...]) -> bytes:
+        group = sparse_sum.Group(self.roster.plan, members, self.roster.digest)
+        self.agent = sparse_sum.Agent(self._candidate, self.roster.keys.index(self.public), group)
+        return group.context
+
+
+def rehearse(kind: type[FederatedProblem], schedule: dict[str, Any]) -> None:
+    """From the opening to what `finish` makes of it, and back from each state."""
+    agents = {one.member.fingerprint: one for one in (_Agent() for _ in range(4))}
+    names = ["a", "b", "c", "d"]
+    members = [
+        Member(agent, name, agents[agent].public, agents[agent].member.announcement)
+        for agent, name in zip(sorted(agents), names, strict=True)
+    ]
+    problem = kind.model_validate(
+        {
+            "kind": "multi_agent",
+            "constraints": [" + ".join(names) + " - 2"],
+            "schedule": {**schedule, "iterations": 1},
+            "protocol": "federated",
+            "federation": {"agents": 4},
+            "masks": "sparse",
+        }
+    )
+    plan = problem.plan_federation(members, Budget(epsilon=10**9, delta=10**15))
+    session = problem.open_session(plan, members)
+    assert isinstance(session, MaskedSession)
+    session.opening(Noise.secure())
+    for agent in agents.values():
+        agent.begin(session.conductor.roster)
+
+    def values(number: int) -> Integers:
+        return np.zeros(1, dtype=np.int64)
+
+    durable: dict[str, Any] = dict(agents)
+    for number in range(session.rounds):
+        told: dict[str, Any] = dict(session.deliveries())
+        answers = {
+            name: sparse_sum.answer(durable[name], told[name], values) if name in told else b""
+            for name in agents
+        }
+        if number == session.rounds - 1:
+            answers = dict.fromkeys(agents, bytes(history.SIGNATURE_BYTES))
+        usable = {
+            name: said for name, said in answers.items() if session.accepts(number, name, said)
+        }
+        session.step(number, usable, Noise.secure())
+        session.restore(session.state())
+    problem.finish(
+        None,
+        Plan.model_validate_json(plan.model_dump_json()),
+        unpack(pack(session.released())),
+        lambda step, total: None,
+    )

@@ -26,12 +26,17 @@ from discreet.problems.base import ALWAYS, Neighbours, Synthesis
 from discreet.problems.contents import Content, Progress, Released
 from discreet.problems.federation import ROUNDS_ARE_SEEN, Member, Session
 from discreet.problems.multi_agent import examples, masked
-from discreet.problems.multi_agent.agents import Floats, SessionAnnouncement
-from discreet.problems.multi_agent.constraints import names_in, proven, read, tightened
 from discreet.problems.multi_agent.dataset import (
+    SYNTHESIS,
+    Floats,
     MultiAgentDataset,
     MultiAgentPublic,
+    SessionAnnouncement,
+    names_in,
     protection,
+    proven,
+    read,
+    tightened,
 )
 from discreet.problems.multi_agent.intervals import expected_values, uncertainty_of
 from discreet.problems.multi_agent.joint_noise import groups_of, joint_noise, scales_of
@@ -39,7 +44,6 @@ from discreet.problems.multi_agent.masked import MaskedRequest, MaskedSession
 from discreet.problems.multi_agent.request import MultiAgentRequest
 from discreet.problems.multi_agent.result import MultiAgentResult, headlines
 from discreet.problems.multi_agent.session import PATH_POINTS, STATE, CloudSession, grid_noise
-from discreet.problems.multi_agent.synthesis import SYNTHESIS
 from discreet.problems.numbers import Budget
 from discreet.problems.plans import LONGEST_SECONDS, NoiseSummary, Plan, Resources, sized
 from discreet.problems.results import LEVEL, Expected, Output, Result
@@ -101,7 +105,7 @@ class MultiAgent(MaskedRequest):
     def worst_cases(cls) -> tuple[Neighbours, ...]:
         return examples.worst_cases(cls)
 
-    def otherwise(self, public: MultiAgentPublic) -> dict[str, dict[str, Any]]:
+    def alternative_values(self, public: MultiAgentPublic) -> dict[str, dict[str, Any]]:
         return examples.otherwise(self)
 
     def plan(self, public: MultiAgentPublic, budget: Budget) -> Plan:

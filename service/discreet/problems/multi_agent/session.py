@@ -15,7 +15,7 @@ from discreet.privacy.mechanisms.gaussian import Gaussian
 from discreet.privacy.noise import Noise
 from discreet.problems.contents import Released, pack, unpack
 from discreet.problems.federation import Member, Session
-from discreet.problems.multi_agent.agents import Floats, coordinates_of
+from discreet.problems.multi_agent.dataset import Floats, coordinates_of
 from discreet.problems.plans import Plan
 from discreet.solvers.saddle import saddle_point
 from discreet.solvers.saddle.saddle_point import Outputs

@@ -17,26 +17,228 @@ from discreet.errors import FieldIssue, InvalidInput
 from discreet.intake.items import InPieces
 from discreet.problems.contents import (
     PRIVATE,
+    Columns,
     Content,
     Issues,
     Packed,
     UnitRows,
     are_spread,
+    check_bounds,
+    in_order,
+    integer_columns,
     owner_column,
+    real_column,
+    rearranged,
+    record_keys,
+    record_order,
+    starts_in,
+    starts_of,
 )
-from discreet.problems.datasets import Column, FileQuestion, ReaderRule
+from discreet.problems.contents import check_names as check_columns
+from discreet.problems.datasets import DATES_ASKED, Column, FileQuestion, ReaderRule
 from discreet.problems.numbers import Count, Frozen, Real
-from discreet.problems.off_policy_evaluation import blocks, layouts, own_file, propensities
-from discreet.problems.off_policy_evaluation.canonical import (
-    canonical_content,
-    check_number,
-    check_topology,
-    check_values,
+from discreet.problems.off_policy_evaluation import propensities
+from discreet.problems.off_policy_evaluation.public import (
+    MAX_STATES,
+    Floats,
+    OffPolicyPublic,
+    Vector,
 )
-from discreet.problems.off_policy_evaluation.parts import TrajectoryRows, columns_of
-from discreet.problems.off_policy_evaluation.public import OffPolicyPublic, Vector
 from discreet.problems.sources import DatasetInBlocks
 from discreet.solvers.evaluation import temporal_difference as td
+
+# Own file -----------------------------------------------------------------------------------------
+# What `discreet init` asks of a table of visits.
+
+RULE = "age >= 65 and pressure > 140 -> treat, else wait"
+QUESTIONS = (
+    FileQuestion("patient", "Which column says whose visit it is?", "column"),
+    FileQuestion("time", "Which column says when it was?", "column"),
+    FileQuestion("reward", "Which column says how it came out?", "column"),
+    FileQuestion(
+        "action",
+        "Which column says what was done? None where no other policy is to be evaluated",
+        "column",
+        needed=False,
+    ),
+    FileQuestion("horizon", "How many visits does a patient have at most?"),
+    FileQuestion("reward_bound", "How much does one outcome count at most?", usual="1"),
+    FileQuestion(
+        "reader.rewards",
+        "What do outcomes count that are words, such as: improved 1, worse 0? Nothing where they "
+        "are numbers, or yes and no",
+        "figures",
+        needed=False,
+    ),
+    FileQuestion(
+        "reader.behaviour",
+        "How probable was each treatment at every visit, such as: treat 0.5, wait 0.5? It must be "
+        "known, from an experiment or a documented rule",
+        "figures",
+        needed=False,
+    ),
+    FileQuestion(
+        "reader.target",
+        f"Which policy is to be evaluated: one treatment for all, or a rule such as {RULE}? It "
+        "uses the names of your columns, in quotes where they contain signs, and only what was "
+        "known before the treatment",
+        "policy",
+        needed=False,
+    ),
+    DATES_ASKED,
+)
+
+
+# Dataset ------------------------------------------------------------------------------------------
+
+# Layouts ------------------------------------------------------------------------------------------
+# What a page asks about a file of trajectories: visits, or steps from one state to the next.
+
+ASSUMES = (
+    "What another policy would have been worth can be computed only from the known probabilities "
+    "with which treatments were chosen, in an experiment or by a documented rule. If you enter "
+    "0.5 and 0.5 and that is not how it was, values come out wrong, and little will show it."
+)
+OTHER_FILES = (
+    "Your file has one visit a row, and its date? Change the public part: `ranges` say what "
+    "features are called and between what they lie. Then visits are read here."
+)
+"""Shown where states are coordinates and the public part does not name them."""
+
+
+RULES = (
+    ReaderRule(
+        "behaviour",
+        "Known probability of each treatment, one per line",
+        "figures",
+        says="Such as “treat: 2/3”, under the policy that was followed: a number, a fraction, or a "
+        "formula of columns such as 1/(1+exp(2-0.03*age)). Leave it empty where a column says it.",
+    ),
+    ReaderRule(
+        "target",
+        "Policy to be evaluated",
+        "policy",
+        says="A rule on columns that were known before the treatment, such as “age >= 65 and "
+        '"Blood pressure" > 140 -> treat, else wait”, or probabilities as above. It is published '
+        "as you write it. Empty: the policy that was followed.",
+    ),
+    ReaderRule(
+        "rewards",
+        "Values of outcomes that are words, one per line",
+        "figures",
+        says="Such as “improved: 1”. Yes and no, true and false are 1 and 0 without being listed.",
+    ),
+    ReaderRule(
+        "last_row",
+        "A patient’s last visit",
+        "choice",
+        (
+            (None, "as usual"),
+            ("terminal", "ends the episode"),
+            ("next_state", "only shows the state that the patient reached"),
+        ),
+        "Usual is that it ends the episode, and where the public part is “continuing”, that it "
+        "only shows a state.",
+    ),
+    ReaderRule(
+        "missing",
+        "A missing value",
+        "choice",
+        (
+            (None, "is refused"),
+            ("carry", "of a feature is taken from the visit before"),
+            ("leave_out", "leaves out the patient, with all visits"),
+        ),
+    ),
+    ReaderRule(
+        "interval",
+        "Time between visits",
+        "number",
+        says="In days where times are dates. Empty: visits follow each other whatever the time "
+        "between them.",
+    ),
+    ReaderRule(
+        "gaps",
+        "A missing visit",
+        "choice",
+        ((None, "is refused"), ("end", "leaves out this patient’s later visits")),
+        "Only where a time between visits is given.",
+    ),
+)
+
+
+def rules(public: OffPolicyPublic) -> tuple[ReaderRule, ...]:
+    """Of visits, which need what states are: their number, or the public ranges of features."""
+    return RULES if public.states is not None or public.ranges is not None else ()
+
+
+def columns(public: OffPolicyPublic) -> list[Column]:
+    """Of visits, and apart from them those of steps; of steps alone where no visit can be read."""
+    if not rules(public):
+        return steps(public)
+    own = visits(public)
+    known = {one.name for one in own}
+    apart = (one for one in steps(public) if one.name not in known)
+    return [*own, *(Column(one.name, one.says, needed=False, apart=True) for one in apart)]
+
+
+def steps(public: OffPolicyPublic) -> list[Column]:
+    """The columns of the contract."""
+    if public.states is not None:
+        several = public.states > 1
+        places = [
+            Column("state", "State, counted from 0", needed=several),
+            Column("next_state", "State after it, counted from 0", needed=several),
+        ]
+    else:
+        places = [
+            Column(f"{name}_{axis}", f"Coordinate {axis} of the state{after}")
+            for name, after in (("x", ""), ("x_next", " after it"))
+            for axis in range(public.features or 0)
+        ]
+    chances = () if public.off_policy is False else ("behaviour", "target")
+    return [
+        Column("trajectory", "Whose row it is"),
+        Column("step", "Place in the trajectory, counted from 0"),
+        *places,
+        Column("reward", "Reward of the step"),
+        Column("terminal", "Whether the trajectory ends here"),
+        *(
+            Column(
+                name,
+                f"Probability of the action under the {name} policy",
+                needed=bool(public.off_policy),
+            )
+            for name in chances
+        ),
+    ]
+
+
+def visits(public: OffPolicyPublic) -> list[Column]:
+    """The columns of visits (docs/own-files.md)."""
+    if public.ranges is None:
+        places = [Column("state", "State, counted from 0", needed=(public.states or 1) > 1)]
+    else:
+        places = [
+            Column(told.name, f"{told.low:g} to {told.high:g} become 0 to 1")
+            for told in public.ranges
+        ]
+    chances = (
+        Column("action", "What was done", needed=False),
+        Column("probability", "Known probability with which that was chosen", needed=False),
+        Column("target", "Its probability under the policy to be evaluated", needed=False),
+    )
+    return [
+        Column("patient", "Whose visit it is"),
+        Column("time", "When it was: a number or a date", needed=public.horizon > 1, times=True),
+        *places,
+        Column("reward", "How it came out"),
+        *(() if public.off_policy is False else chances),
+        Column("terminal", "Whether the episode ended", needed=False),
+    ]
+
+
+# Dataset ------------------------------------------------------------------------------------------
 
 
 @with_config(ConfigDict(extra="forbid"))
@@ -80,9 +282,9 @@ class OffPolicyDataset(DatasetInBlocks):
     RECORDS: ClassVar[str] = "start"
     USUAL: ClassVar[tuple[str, ...]] = ("states", "features", "ranges")
     MADE_UP: ClassVar[tuple[str, ...]] = ("states", "topology")
-    ASSUMES: ClassVar[str] = layouts.ASSUMES
+    ASSUMES: ClassVar[str] = ASSUMES
     ROW_BYTES: ClassVar[int] = 17  # two states of 4, a reward of 8, the end
-    ASKED: ClassVar[tuple[FileQuestion, ...]] = own_file.QUESTIONS
+    ASKED: ClassVar[tuple[FileQuestion, ...]] = QUESTIONS
     FIGURES: ClassVar[frozenset[str]] = frozenset(
         (
             *("reward_bound", "least_reward", "max_ratio", "max_rows", "max_trajectories"),
@@ -224,31 +426,31 @@ class OffPolicyDataset(DatasetInBlocks):
 
     @classmethod
     def not_in_blocks(cls, public: OffPolicyPublic) -> str:
-        return blocks.not_in_blocks(public)
+        return not_in_blocks(public)
 
     @classmethod
     def nothing(cls, public: OffPolicyPublic) -> Content:
-        return blocks.nothing(public)
+        return nothing(public)
 
     @classmethod
     def combined(cls, public: OffPolicyPublic, number: int) -> OffPolicyPublic:
-        return public if number == 1 else cls.read_public(blocks.combined(public, number))
+        return public if number == 1 else cls.read_public(combined(public, number))
 
     @classmethod
     def joined(cls, public: OffPolicyPublic, contents: Sequence[Content]) -> Content:
-        return blocks.joined(contents)
+        return joined(contents)
 
     @classmethod
     def columns(cls, public: OffPolicyPublic) -> list[Column]:
-        return layouts.columns(public)
+        return columns(public)
 
     @classmethod
     def reader_rules(cls, public: OffPolicyPublic) -> tuple[ReaderRule, ...]:
-        return layouts.rules(public)
+        return rules(public)
 
     @classmethod
     def other_files(cls, public: OffPolicyPublic) -> str:
-        return layouts.OTHER_FILES if public.states is None and public.ranges is None else ""
+        return OTHER_FILES if public.states is None and public.ranges is None else ""
 
     @classmethod
     def sample_tables(cls) -> Iterable[tuple[dict[str, Any], dict[str, list[Any]]]]:
@@ -345,3 +547,384 @@ def transitions_of(content: Content, max_ratio: float) -> td.Transitions:
         ratio=ratio,
         terminal=content["terminal"],
     )
+
+
+# Parts --------------------------------------------------------------------------------------------
+# Transitions that do not fit memory, read some trajectories at a time.
+
+
+def columns_of(
+    public: OffPolicyPublic, table: pa.Table, prefix: str, first: int = 0
+) -> tuple[Columns, pa.Table]:
+    """The columns of a table, or of part of one that begins at row `first`, each of a type and
+    integers within bounds; and what is left of it, with `trajectory`."""
+    given = set(table.column_names)
+    off_policy = bool(given & {"behaviour", "target"})
+    reals = ["reward", *(["behaviour", "target"] if off_policy else [])]
+    integers = {"step": (0, public.horizon - 1)}
+    vectors: list[str] = []
+    alike = public.states == 1 and not given & {"state", "next_state"}
+    if public.states is not None:
+        integers |= (
+            {} if alike else {"state": (0, public.states - 1), "next_state": (0, MAX_STATES)}
+        )
+    else:
+        for name in ("x", "x_next"):
+            split = [f"{name}_{axis}" for axis in range(public.features or 0)]
+            vectors += [name] if name in given else split
+    needed = ["trajectory", *integers, *reals, *vectors, "terminal"]
+    check_columns(table, needed, ["action"], prefix)
+    columns: Columns = {}
+    for name in ("state", "next_state") if alike else ():
+        columns[name] = np.zeros(table.num_rows, dtype=np.int32)
+    # One after the other, with few bits, and taken out of the table: a column of 20 million rows is
+    # 160 MB in 64 bits.
+    for name, bounds in integers.items():
+        part = table.select([name])
+        columns |= integer_columns(part, {name: bounds}, prefix, first=first, dtype=np.int32)
+        table = table.drop_columns([name])
+    for name in reals:
+        columns[name] = real_column(table, name, prefix, first=first).astype(np.float64, copy=False)
+        table = table.drop_columns([name])
+    columns["terminal"] = truths_of(table, prefix)
+    if public.features is not None:
+        columns |= {
+            name: vectors_of(table, name, public.features, prefix, first)
+            for name in ("x", "x_next")
+        }
+    return columns, table
+
+
+class TrajectoryRows(UnitRows):
+    """Reads transitions with all of a trajectory in one part."""
+
+    owner = "trajectory"
+    public: OffPolicyPublic
+
+    def __init__(self, public: OffPolicyPublic, *, whole: bool = False) -> None:
+        """If `whole`, each trajectory must begin at step 0."""
+        super().__init__(public)
+        self._whole = whole
+
+    def rows(self, table: pa.Table, first: int) -> Columns:
+        columns, _ = columns_of(self.public, table, self.prefix, first)
+        check_values(self.public, columns, self.prefix, first)
+        if self.public.topology is not None:
+            issues = Issues(self.prefix, first)
+
+            def refuse(
+                bad: NDArray[np.bool_], name: str, says: str, values: NDArray[Any], place: int
+            ) -> None:
+                issues.where(np.pad(bad, (place, 0)), name, says, values)
+                issues.check()
+
+            check_topology(self.public, columns, refuse)
+        return columns
+
+    def part(
+        self, columns: Columns, owner: NDArray[np.integer[Any]], row: NDArray[np.int64]
+    ) -> Content:
+        owner, step, columns, order = in_order(owner, columns.pop("step"), columns)
+        row = row if order is None else row[order]
+        same = owner[1:] == owner[:-1]
+        for stage, (bad, says) in enumerate(
+            (
+                (step[1:] == step[:-1], "a step appears twice in its trajectory"),
+                (columns["terminal"][:-1], "a terminal transition ends its trajectory"),
+            )
+        ):
+            at = np.flatnonzero(same & bad) + 1
+            self.issues.where(row[at], "step", says, step[at], stage)
+        start = starts_in(same, owner.size)
+        if self._whole:
+            headless = start[:-1][step[start[:-1]] != 0]
+            self.issues.where(row[headless], "step", HEADLESS, step[headless], 2)
+        self.units += start.size - 1
+        as_stored(columns)
+        return {"start": start, **columns}
+
+    def keys(self, content: Content) -> NDArray[Any]:
+        return keys(content)
+
+    def check(self) -> None:
+        super().check()
+        check_number(self.public, self.units, self.prefix)
+
+
+# Blocks -------------------------------------------------------------------------------------------
+# Blocks of trajectories as one set of trajectories.
+
+REPLACED = (
+    "with a public number of trajectories every block would have to hold exactly as many: "
+    "neighbours add_remove are needed, so leave `trajectories` out (`max_trajectories` bounds "
+    "their number)"
+)
+UNSAID = (
+    "give `off_policy`: whether rows have behaviour and target. Otherwise it follows from the "
+    "content, and a block may have no records"
+)
+MOST_ROWS = 10**9
+
+
+def not_in_blocks(public: OffPolicyPublic) -> str:
+    """Why no source is made of such data; empty where one can be."""
+    if public.replaced:
+        return REPLACED
+    return UNSAID if public.off_policy is None else ""
+
+
+def nothing(public: OffPolicyPublic) -> Content:
+    """Canonical content of no trajectories."""
+    here, there = ("state", "next_state") if public.states is not None else ("x", "x_next")
+    shape, kind = (
+        ((0,), np.int32) if public.states is not None else ((0, public.features or 1), np.float64)
+    )
+    reals = ("reward", *(("behaviour", "target") if public.off_policy else ()))
+    return {
+        "start": np.zeros(1, dtype=np.int64),
+        here: np.zeros(shape, dtype=kind),
+        there: np.zeros(shape, dtype=kind),
+        "terminal": np.zeros(0, dtype=bool),
+        **{name: np.zeros(0) for name in reals},
+    }
+
+
+def combined(public: OffPolicyPublic, blocks: int) -> dict[str, Any]:
+    """The public part of so many blocks: as many times the trajectories and transitions that one
+    may have."""
+    rows = public.most_rows * blocks
+    if rows > MOST_ROWS:
+        says = (
+            f"{blocks} blocks may have {rows} transitions together, by public bounds; at most "
+            f"{MOST_ROWS} are read"
+        )
+        raise InvalidInput(says, pointer="/problem/source")
+    given = public.model_dump(mode="json", exclude_none=True)
+    return {**given, "max_trajectories": public.most_trajectories * blocks, "max_rows": rows}
+
+
+def keys(content: Content) -> NDArray[Any]:
+    """Keys by which trajectories are in the order of `joined`."""
+    columns = (content[name] for name in sorted(content) if name != "start")
+    return record_keys(content["start"], columns)
+
+
+def joined(contents: Sequence[Content]) -> Content:
+    """Trajectories of all blocks in the one order that depends on nothing but what stands in them:
+    which block one is of does not show."""
+    full = [content for content in contents if content["start"][-1]]
+    if len(full) < 2:
+        return full[0] if full else contents[0]
+    ends = np.cumsum([0, *(content["start"][-1] for content in full)])
+    starts = [content["start"][1:] + end for content, end in zip(full, ends, strict=False)]
+    start = np.concatenate([[0], *starts]).astype(np.int64)
+    columns = {
+        name: np.concatenate([content[name] for content in full])
+        for name in full[0]
+        if name != "start"
+    }
+    sequence = record_order(start, (columns[name] for name in sorted(columns)))
+    content = {name: rearranged(columns.pop(name), start, sequence) for name in list(columns)}
+    return {"start": starts_of(start, sequence), **content}
+
+
+# Canonical ----------------------------------------------------------------------------------------
+# Transitions in their canonical form, every value checked.
+
+ROWS_AT_ONCE = 1 << 16
+HEADLESS = (
+    "a trajectory of a block begins at step 0: all of its rows are registered in the block of its "
+    "first, with that date"
+)
+
+
+def truths_of(table: pa.Table, prefix: str) -> NDArray[np.bool_]:
+    column = table.column("terminal")
+    if column.null_count or not (
+        pa.types.is_boolean(column.type) or pa.types.is_integer(column.type)
+    ):
+        raise InvalidInput(
+            "column 'terminal' must hold true or false, none missing", pointer=prefix
+        )
+    return np.asarray(column.cast(pa.bool_()).to_numpy(), dtype=bool)
+
+
+def vectors_of(table: pa.Table, name: str, size: int, prefix: str, first: int = 0) -> Floats:
+    """float64[N, size] of a list column, or of one column a coordinate."""
+    import pyarrow.compute as pc  # noqa: PLC0415 - 8 MB of Arrow's functions, for who reads lists
+
+    if name not in table.column_names:
+        split = [real_column(table, f"{name}_{axis}", prefix, first=first) for axis in range(size)]
+        return np.stack(split, axis=1).astype(np.float64, copy=False)
+    column = table.column(name).combine_chunks()
+    kind = column.type
+    if not (
+        pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    ):
+        raise InvalidInput(f"column {name!r} must hold lists of {size} numbers", pointer=prefix)
+    flat = column.flatten()
+    lengths = pc.list_value_length(column)
+    if (
+        column.null_count
+        or flat.null_count
+        or not pc.all(pc.equal(lengths, size), min_count=0).as_py()
+    ):
+        raise InvalidInput(
+            f"column {name!r} must hold lists of {size} numbers, none missing", pointer=prefix
+        )
+    values = flat.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    return np.ascontiguousarray(values.reshape(-1, size))
+
+
+def canonical_content(
+    public: OffPolicyPublic,
+    columns: dict[str, NDArray[Any]],
+    owner: NDArray[np.integer[Any]],
+    prefix: str,
+    *,
+    whole: bool = False,
+) -> Content:
+    """Rows by trajectory and step, in an order that tells nothing of whose they are, of which each
+    value by itself was found good (`check_values`). If `whole`, each trajectory begins at step 0.
+
+    Trajectories that are empty do not exist; actions are not kept, only their probabilities.
+    """
+    step = columns.pop("step")
+    owner, step, columns, order = in_order(owner, step, columns)
+    same = owner[1:] == owner[:-1]
+    start = starts_in(same, owner.size)
+
+    def refuse(
+        bad: NDArray[np.bool_], name: str, says: str, values: NDArray[Any], first: int
+    ) -> None:
+        """`bad`, of the rows from `first` on, and `values` are in the sorted order; rows are named
+        as they came."""
+        if bad.any():
+            places = np.flatnonzero(bad)[:20] + first
+            rows = places if order is None else order[places]
+            raise InvalidInput(
+                [
+                    FieldIssue(f"{prefix}/{row}/{name}", f"{says}; found {values[place]!s:.40}")
+                    for row, place in zip(rows.tolist(), places.tolist(), strict=True)
+                ]
+            )
+
+    refuse(
+        same & (step[1:] == step[:-1]), "step", "a step appears twice in its trajectory", step, 1
+    )
+    refuse(
+        same & columns["terminal"][:-1],
+        "step",
+        "a terminal transition ends its trajectory",
+        step,
+        1,
+    )
+    if whole:
+        headless = np.zeros(step.size, dtype=np.bool_)
+        headless[start[:-1]] = step[start[:-1]] != 0
+        refuse(headless, "step", HEADLESS, step, 0)
+    check_number(public, start.size - 1, prefix)
+    if public.topology is not None:
+        check_topology(public, columns, refuse)
+    del step, owner, same
+    return stored(columns, start)
+
+
+def check_number(public: OffPolicyPublic, trajectories: int, prefix: str) -> None:
+    """InvalidInput for too few trajectories, or others than the public number."""
+    if trajectories < 1:
+        raise InvalidInput("at least one trajectory is needed", pointer=prefix)
+    if public.trajectories is not None and trajectories != public.trajectories:
+        found = f"found {trajectories} trajectories, but the public number is {public.trajectories}"
+        raise InvalidInput(found, pointer="/public/trajectories")
+
+
+def stored(columns: dict[str, NDArray[Any]], start: NDArray[np.int64]) -> Content:
+    """The canonical content of checked rows, in the order of trajectories and steps. `columns` is
+    emptied."""
+    as_stored(columns)
+    # In the order of their names: formats give columns in different orders.
+    sequence = record_order(start, (columns[name] for name in sorted(columns)))
+    content = {name: rearranged(columns.pop(name), start, sequence) for name in list(columns)}
+    return {"start": starts_of(start, sequence), **content}
+
+
+def as_stored(columns: dict[str, NDArray[Any]]) -> None:
+    """Make checked columns what is stored of them."""
+    for name, column in columns.items():
+        if column.dtype.kind == "f":
+            columns[name] = np.add(
+                column, 0.0, out=column if column.flags.writeable else None
+            )  # one zero
+        elif name in ("state", "next_state"):
+            columns[name] = column.astype(np.int32, copy=False)
+
+
+def check_values(
+    public: OffPolicyPublic, columns: dict[str, NDArray[Any]], prefix: str, first: int = 0
+) -> None:
+    """Each value by itself, rows as they came, from row `first` on."""
+    bounds = {"step": (0, public.horizon - 1)}
+    if public.states is not None:
+        bounds |= {"state": (0, public.states - 1), "next_state": (0, public.states - 1)}
+        # Where an episode ends the next state is not looked at.
+        columns["next_state"] = np.where(columns["terminal"], np.int32(0), columns["next_state"])
+    check_bounds(columns, bounds, prefix, first)
+    issues = Issues(prefix, first)
+    for name, column in columns.items():
+        if column.dtype.kind == "f":
+            bad = ~np.isfinite(column)
+            issues.where(
+                bad if bad.ndim == 1 else bad.any(axis=1), name, "a finite number is needed", column
+            )
+    issues.check()
+    reward = columns["reward"]
+    says = f"the public reward bound is {public.reward_bound:g}"
+    issues.where(np.abs(reward) > public.reward_bound, "reward", says, reward)
+    if public.least_reward is not None:
+        low = (reward < public.least_reward) & (reward >= -public.reward_bound)
+        issues.where(low, "reward", f"the public least_reward is {public.least_reward:g}", reward)
+    if "behaviour" in columns:
+        behaviour, target = columns["behaviour"], columns["target"]
+        says = "the action was taken, so its behaviour probability must be above 0 and at most 1"
+        issues.where((behaviour <= 0) | (behaviour > 1), "behaviour", says, behaviour)
+        issues.where(
+            (target < 0) | (target > 1), "target", "a probability must be between 0 and 1", target
+        )
+        if public.max_ratio is not None:
+            too_large = target > behaviour * (public.max_ratio * (1 + 1e-9))
+            issues.where(
+                too_large,
+                "target",
+                f"public.max_ratio allows at most {public.max_ratio:g} x behaviour",
+                target,
+            )
+    issues.check()
+
+
+def check_topology(public: OffPolicyPublic, columns: dict[str, NDArray[Any]], refuse: Any) -> None:
+    """By parts, which stay in the cache: nothing as long as the columns is made."""
+    states = public.states
+    assert states is not None
+    cell_of = np.full((states, states + 1), -1, dtype=np.int32)
+    cells = public.cells()
+    cell_of[cells[:, 0], cells[:, 1]] = np.arange(len(cells))
+    expected = None if public.rewards is None else np.array(public.rewards)
+    rewards = columns["reward"]
+    for first in range(0, rewards.size, ROWS_AT_ONCE):
+        part = slice(first, first + ROWS_AT_ONCE)
+        to = np.where(columns["terminal"][part], np.int32(states), columns["next_state"][part])
+        found = cell_of[columns["state"][part], to]
+        bad = found < 0
+        if bad.any():
+            to = np.where(columns["terminal"], np.int32(states), columns["next_state"])
+            refuse(bad, "next_state", "this transition is not in the public topology", to, first)
+        if expected is not None:
+            wrong = np.abs(rewards[part] - expected[found]) > 1e-9 * public.reward_bound
+            refuse(
+                wrong,
+                "reward",
+                "public.rewards gives another reward for this transition",
+                rewards,
+                first,
+            )

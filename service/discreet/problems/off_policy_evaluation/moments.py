@@ -45,8 +45,7 @@ from discreet.problems.off_policy_evaluation.result import (
 )
 from discreet.problems.plans import NoiseSummary
 from discreet.problems.results import Expected
-from discreet.solvers.estimation.count_posterior import MAX_CELLS, CountPosterior, Kind
-from discreet.solvers.estimation.known_sums import Known
+from discreet.solvers.estimation.count_posterior import MAX_CELLS, CountPosterior, Kind, Known
 from discreet.solvers.evaluation import least_squares_temporal_difference as lstd
 from discreet.solvers.evaluation import temporal_difference as td
 from discreet.solvers.evaluation.least_squares_temporal_difference import error_of_solution
@@ -69,7 +68,7 @@ STACKED_CLIP = 0.1  # of the largest norm that a trajectory can have
 STACKED_RIDGE = 0.03  # of the noise matrix's norm
 STACKED_NOISE = 0.5  # of the least singular value of A: with more noise the answer is mostly noise
 PSEUDO_COUNT = 0.1  # of the noise's deviation
-DROWNED = 3.0
+MAX_NOISE_SHARE = 3.0
 """Beyond this share of noise the prior of counts would be all that is seen, and thresholds are
 nearer."""
 DRAWS, WORK, NUMBERS = (50, 200), 4e9, 2.5e6
@@ -212,7 +211,7 @@ class TabularMoments(_Moments):
         deviation = counted.deviation
         share = deviation * size / math.sqrt(2) / max(float(seen.sum()), deviation)
         noise = (TOLD * counted.row_deviations() >= seen) | (share > MOSTLY_NOISE)
-        if share > DROWNED or size > MAX_CELLS:
+        if share > MAX_NOISE_SHARE or size > MAX_CELLS:
             begin = distribution(seen) if start is None else start
             return Answer(
                 self._thresholded(event, sums), begin, noise, bool(begin[noise].sum() > 0.5)

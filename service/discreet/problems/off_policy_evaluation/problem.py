@@ -22,7 +22,7 @@ from discreet.privacy.units import EPSILON_UNIT
 from discreet.problems.base import ALWAYS, Neighbours, Synthesis
 from discreet.problems.contents import Content, Profile, Progress, Released, Sums
 from discreet.problems.numbers import Budget
-from discreet.problems.off_policy_evaluation import blocks, examples
+from discreet.problems.off_policy_evaluation import dataset, examples
 from discreet.problems.off_policy_evaluation.dataset import OffPolicyDataset
 from discreet.problems.off_policy_evaluation.examples import SYNTHESIS
 from discreet.problems.off_policy_evaluation.features import initial_issues
@@ -61,7 +61,7 @@ class OffPolicyEvaluation(OffPolicyRequest, SumsAfterNumber, SampledRecords):
     Dataset: ClassVar[type[OffPolicyDataset]] = OffPolicyDataset
     Fields: ClassVar[Any] = OffPolicyEvaluationResult
     headlines: ClassVar[Any] = staticmethod(headlines)
-    matters: ClassVar[tuple[str, ...]] = ("policy_value", "difference")
+    main_fields: ClassVar[tuple[str, ...]] = ("policy_value", "difference")
     synthesis: ClassVar[Synthesis | None] = SYNTHESIS
     made_up: ClassVar[str] = (
         "Discount and bounds of returns are made up, and where a value function is asked for its "
@@ -109,7 +109,7 @@ class OffPolicyEvaluation(OffPolicyRequest, SumsAfterNumber, SampledRecords):
         ).fitted  # by features, which others do not read
         return [name for name in super().questions(public) if fitted or name != "features"]
 
-    def otherwise(self, public: OffPolicyPublic) -> dict[str, dict[str, Any]]:
+    def alternative_values(self, public: OffPolicyPublic) -> dict[str, dict[str, Any]]:
         return examples.otherwise(self, public)
 
     # Planning
@@ -222,7 +222,7 @@ class OffPolicyEvaluation(OffPolicyRequest, SumsAfterNumber, SampledRecords):
         return method.profile is not Method.profile
 
     @classmethod
-    def untold(cls, public: OffPolicyPublic) -> str:
+    def why_unpredictable(cls, public: OffPolicyPublic) -> str:
         if public.trajectories is not None:
             return ""
         return (
@@ -286,7 +286,7 @@ class OffPolicyEvaluation(OffPolicyRequest, SumsAfterNumber, SampledRecords):
 
     @classmethod
     def unit_keys(cls, content: Content) -> NDArray[Any]:
-        return blocks.keys(content)
+        return dataset.keys(content)
 
     def window_bytes(self, public: OffPolicyPublic, plan: Plan) -> int:
         method = self._planned(public, plan)

@@ -210,7 +210,7 @@ class ImportanceSampling(MethodOfSums):
             ("behaviour_value", "the behaviour policy's value", noise, followed),
             ("difference", "their difference", math.hypot(policy, noise), math.hypot(wide, noise)),
         ):
-            drowned = half >= DROWNED
+            drowned = half >= MAX_NOISE_SHARE
             clipped = None if name == "behaviour_value" or self._unclipped(cap) else cap
             told = (half * size, whole * size, size)
             says = expected_sentence(what, *told, confidence, clipped, drowned=drowned)
@@ -437,7 +437,7 @@ class PerDecision(ImportanceSampling):
 # take them for that. The intervals of the values with clipped weights, which may be far shorter and
 # not hold these, have fields of their own.
 
-DROWNED = 0.25
+MAX_NOISE_SHARE = 0.25
 """Half width by noise alone, as a part of the range of returns, beyond which a value is mostly
 noise. The answer as a whole is where the interval of the difference holds both signs."""
 TELLING = 0.1
@@ -477,13 +477,13 @@ def fields_of(
     if doubt := doubt_sentence(sums):
         found["doubt"] = doubt
     if uncertain:
-        drowned = sums.noise_half_width() >= DROWNED
+        drowned = sums.noise_half_width() >= MAX_NOISE_SHARE
         noise = dict.fromkeys(("policy_value", "effective_size", "clipped_mass"), drowned)
         # Whoever asks what another policy changes learns nothing where it may be better or worse,
         # however well the values themselves are known.
         change = scaled(sums.true_difference(), 0.0)
         noise["difference"] = change["lower"] < 0 < change["upper"]
-        noise["behaviour_value"] = sums.behaviour_noise_half_width() >= DROWNED
+        noise["behaviour_value"] = sums.behaviour_noise_half_width() >= MAX_NOISE_SHARE
         # The sum of squared weights may be lost in noise where values are not: then the effective
         # size says nothing.
         told = plainly["effective_size"].ends

@@ -332,7 +332,7 @@ class Rehearsal(Problem):
             (one, type(problem).model_validate(one["problem"]), Plan.model_validate(one["plan"]))
             for one in parameters["runs"]
         ]
-        names = sorted(_numeric(truth), key=partial(_rank, problem.matters))
+        names = sorted(_numeric(truth), key=partial(_rank, problem.main_fields))
         found: list[list[dict[str, Any]]] = [[] for _ in runs]
         began = time.process_time()
         for number in range(MOST_RUNS):

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal, NotRequired
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal, InvalidOperation
+from functools import wraps
+from typing import Annotated, Any, ClassVar, Literal, NotRequired, ParamSpec, TypeVar
 
 import numpy as np
 import pyarrow as pa
+from numba import njit
 from numpy.typing import NDArray
 from pydantic import ConfigDict, Field, with_config
 from typing_extensions import TypedDict
@@ -24,17 +28,72 @@ from discreet.problems.contents import (
     arrays,
     owner_column,
 )
-from discreet.problems.datasets import Column, FileQuestion, ReaderRule
+from discreet.problems.datasets import (
+    DATES_ASKED,
+    TIME_ZONE_ASKED,
+    Column,
+    FileQuestion,
+    ReaderRule,
+)
 from discreet.problems.numbers import Count, Frozen, Real
-from discreet.problems.routing import blocks, layouts, own_file
+from discreet.problems.routing import layouts
 from discreet.problems.routing.bounds import MAX_COUNT, bounds_of, kept
 from discreet.problems.routing.canonical import canonical, summed
-from discreet.problems.routing.cells import add_rows, plain_columns
 from discreet.problems.routing.labels import numbers_of
 from discreet.problems.routing.parts import PersonRows
 from discreet.problems.routing.public import RoutingPublic
 from discreet.problems.routing.tables import counted, trip_columns
 from discreet.problems.sources import DatasetInBlocks
+from discreet_client import tntp
+from discreet_client.tables import TableError
+from discreet_client.tntp import TripsRow
+from discreet_client.trips import MOST_PARTS, NEARLY_WHOLE, in_parts, no_parts, scale_of
+
+# Own file -----------------------------------------------------------------------------------------
+# The questions of `discreet init` about a table of trips.
+
+QUESTIONS = (
+    FileQuestion("origin", "Which column says where a trip begins?", "column"),
+    FileQuestion("destination", "Which column says where it ends?", "column"),
+    FileQuestion(
+        "time", "Which column says when it begins? None of one period", "column", needed=False
+    ),
+    FileQuestion(
+        "count",
+        "Which column says how many trips a row stands for? None where it is one",
+        "column",
+        needed=False,
+    ),
+    FileQuestion(
+        "zones",
+        "Which stored network, or file of zones by name, are the trips on? Nothing where zones are "
+        "numbers from 1",
+        "zones",
+        needed=False,
+    ),
+    FileQuestion(
+        "zones", "How many zones are there? Nothing where a network says it", needed=False
+    ),
+    FileQuestion("periods", "How many periods are observed, such as five mornings?", usual="1"),
+    FileQuestion("period_minutes", "How many minutes has a period?", usual="60"),
+    FileQuestion(
+        "reader.start",
+        "When does the first period begin, such as 2026-11-02T07:00? Nothing where no column is a "
+        "time",
+        needed=False,
+    ),
+    FileQuestion(
+        "reader.every",
+        "The others begin each day, weekday or week at this time? Nothing where they follow one "
+        "another",
+        needed=False,
+    ),
+    TIME_ZONE_ASKED,
+    DATES_ASKED,
+)
+
+
+# Dataset ------------------------------------------------------------------------------------------
 
 MERGE_ROWS = 1 << 20
 """The most rows of batches of an upload that wait to be summed."""
@@ -83,7 +142,7 @@ class RoutingDataset(DatasetInBlocks):
     ROWS: ClassVar[Mapping[str, Any]] = {"trips": Trip}
     OWNER: ClassVar[str] = "person"
     RECORDS: ClassVar[str] = "person_start"
-    ASKED: ClassVar[tuple[FileQuestion, ...]] = own_file.QUESTIONS
+    ASKED: ClassVar[tuple[FileQuestion, ...]] = QUESTIONS
     FIGURES: ClassVar[frozenset[str]] = frozenset(
         ("max_total", "max_pair", "max_person", "max_rows")
     )
@@ -168,24 +227,20 @@ class RoutingDataset(DatasetInBlocks):
 
     @classmethod
     def not_in_blocks(cls, public: RoutingPublic) -> str:
-        return blocks.PERSONS if public.unit == "person" else ""
+        return PERSONS if public.unit == "person" else ""
 
     @classmethod
     def nothing(cls, public: RoutingPublic) -> Content:
-        return blocks.nothing(4 if public.user_classes is None else 5)
+        return nothing(4 if public.user_classes is None else 5)
 
     @classmethod
     def combined(cls, public: RoutingPublic, number: int) -> RoutingPublic:
         given = public.model_dump(mode="json", exclude_none=True)
-        return (
-            public
-            if number == 1
-            else cls.read_public(blocks.combined(given, number, public.most_rows))
-        )
+        return public if number == 1 else cls.read_public(combined(given, number, public.most_rows))
 
     @classmethod
     def joined(cls, public: RoutingPublic, contents: Sequence[Content]) -> Content:
-        return blocks.joined(public.periods, contents)
+        return joined(public.periods, contents)
 
     @classmethod
     def columns(cls, public: RoutingPublic) -> list[Column]:
@@ -313,3 +368,274 @@ class _Sums:
         _, zones, _ = self._shape
         assert self._cells is not None
         np.add.at(self._cells, (period * zones + origin - 1) * zones + destination - 1, count)
+
+
+# Blocks -------------------------------------------------------------------------------------------
+# Blocks of trips as one set of trips with consecutive periods.
+
+MOST_PERIODS = 100_000
+PERSONS = (
+    "a person's trips lie in many blocks, and nothing stored says which records of two blocks are "
+    "the same person's: neither caps of blocks nor one cap of the source would bound what is told "
+    "about that person. Protect trips (unit request), or register one dataset for all days"
+)
+
+
+def nothing(columns: int = 4) -> Content:
+    """Canonical content without trips."""
+    return {"trips": np.zeros((0, columns), dtype=np.int64)}
+
+
+def combined(public: dict[str, Any], blocks: int, rows: int) -> dict[str, Any]:
+    """The public part of this many blocks, each with at most `rows` cells: the mean of a period is
+    taken over all blocks."""
+    periods = public["periods"] * blocks
+    if periods > MOST_PERIODS:
+        says = (
+            f"{blocks} blocks have {periods} periods together, at most {MOST_PERIODS} are read "
+            "at once"
+        )
+        raise InvalidInput(says, pointer="/problem/source")
+    return {**public, "periods": periods, "max_rows": rows * blocks}
+
+
+def joined(periods: int, contents: Sequence[Content]) -> Content:
+    """Trips by period and pair, already sorted: each block's periods follow those of the previous
+    block."""
+    parts = [content["trips"].copy() for content in contents]
+    for number, part in enumerate(parts):
+        part[:, 0] += periods * number
+    return {"trips": np.concatenate(parts)}
+
+
+# Cells --------------------------------------------------------------------------------------------
+# Rows of trips, checked and summed into their cells without intermediate columns.
+
+COLUMNS = ("period", "origin", "destination", "count")
+_BYTES = 8
+
+
+def plain_columns(batch: pa.RecordBatch) -> list[NDArray[np.int64]] | None:
+    """The four columns of a batch as int64, each read-only as Arrow gives it; None if the batch has
+    other columns, missing values, or numbers that are not integers in range: other readers report
+    these."""
+    if sorted(batch.schema.names) != sorted(COLUMNS):
+        return None
+    found = []
+    for name in COLUMNS:
+        column = batch.column(name)
+        width = column.type.bit_width // 8 if pa.types.is_integer(column.type) else _BYTES + 1
+        if column.null_count or width > _BYTES or column.type == pa.uint64():
+            return None
+        values = column.to_numpy().astype(np.int64, copy=False)
+        values.setflags(write=False)
+        found.append(values)
+    return found
+
+
+def add_rows(
+    cells: NDArray[np.int64], columns: Sequence[NDArray[np.int64]], sides: tuple[int, int, int]
+) -> bool:
+    """Add the counts of these rows to their cells; False, and nothing added, if a row is out of
+    bounds.
+
+    `sides`: periods, zones, and the largest count of a row.
+    """
+    period, origin, destination, count = columns
+    periods, zones, most = (np.int64(side) for side in sides)
+    return bool(_add(period, origin, destination, count, periods, zones, most, cells))
+
+
+@njit(cache=True, nogil=True)
+def _add(
+    period: NDArray[np.int64],
+    origin: NDArray[np.int64],
+    destination: NDArray[np.int64],
+    count: NDArray[np.int64],
+    periods: np.int64,
+    zones: np.int64,
+    most: np.int64,
+    cells: NDArray[np.int64],
+) -> bool:
+    for row in range(period.size):
+        if not (
+            0 <= period[row] < periods
+            and 1 <= origin[row] <= zones
+            and 1 <= destination[row] <= zones
+        ):
+            return False
+        if not 0 <= count[row] <= most:
+            return False
+    for row in range(period.size):
+        cells[(period[row] * zones + origin[row] - 1) * zones + destination[row] - 1] += count[row]
+    return True
+
+
+# Tntp ---------------------------------------------------------------------------------------------
+# The TNTP text format of traffic assignment as bodies of POST /v1/jobs; `discreet_client.tntp`
+# reads it.
+#
+# Conditions of a valid problem (zones that paths join, limits of counts) are checked where every
+# other body is checked.
+
+MOST_COMMON_B = 1e6
+"""The largest values of a problem's latency; a link's own may be larger."""
+
+Given = ParamSpec("Given")
+Read = TypeVar("Read")
+
+
+def told(read: Callable[Given, Read]) -> Callable[Given, Read]:
+    """The reader, with its errors as InvalidInput with the same sentence."""
+
+    @wraps(read)
+    def reading(*given: Given.args, **named: Given.kwargs) -> Read:
+        try:
+            return read(*given, **named)
+        except TableError as error:
+            raise InvalidInput(str(error)) from None
+
+    return reading
+
+
+read_network = told(tntp.read_network)
+read_trips = told(tntp.read_trips)
+
+
+@told
+def read_nodes(text: str) -> list[tuple[float, float]]:
+    """The coordinates (x, y) of the nodes of the node file `text`, by number."""
+    found = tntp.read_places(text)
+    return [found[node] for node in sorted(found)]
+
+
+@told
+def convert(
+    net_text: str,
+    trips_text: str,
+    *,
+    node_text: str | None = None,
+    epsilon: str = "0.1",
+    cap: tuple[str, str] = ("1", "0"),
+    round_trips: bool = False,
+    trip_scale: int = 1,
+    toll_weight: float | None = None,
+    distance_weight: float | None = None,
+    name: str = "trips",
+) -> dict[str, Any]:
+    """A body of POST /v1/jobs: the trips as one period of an hour of a private dataset, the
+    network, BPR latency.
+
+    `epsilon` is the job's, `cap` the dataset's (epsilon, delta), decimals as text. Trips must be
+    integers or multiples of 1/`trip_scale`; with `round_trips` they are rounded to these, half up.
+    Pairs without trips are left out. `node_text` is only checked against the network: a body has no
+    place for coordinates, and `read_nodes` gives them. The weights are those of
+    `NetworkFile.fixed_costs`. The latency has the b and power of most links, and other links have
+    their own. InvalidInput names file and line of anything that cannot be read.
+    """
+    network = read_network(net_text)
+    trips = read_trips(trips_text, network.numbers)
+    if network.zones != trips.zones:
+        raise InvalidInput(
+            f"the network file has {network.zones} zones, the trips file {trips.zones}"
+        )
+    if not network.links:
+        raise InvalidInput("network file: no links")
+    if node_text is not None and (placed := len(read_nodes(node_text))) != network.nodes:
+        raise InvalidInput(f"the network file has {network.nodes} nodes, the node file {placed}")
+    fixed_costs = network.fixed_costs(toll_weight, distance_weight)
+    counts = _counts(trips.rows, scale_of({"trip_scale": trip_scale}), round_trips=round_trips)
+    usual = Counter(
+        (link.b, link.power)
+        for link in network.links
+        if link.power >= 1 and link.b <= MOST_COMMON_B
+    )
+    b, power = usual.most_common(1)[0][0] if usual else (0.15, 4)
+    parts = {} if trip_scale == 1 else {"trip_scale": trip_scale}
+    return {
+        "problem": {
+            "kind": "routing",
+            "dataset": {
+                "name": name,
+                "kind": "routing",
+                "public": {
+                    "unit": "request",
+                    "zones": trips.zones,
+                    "periods": 1,
+                    "period_minutes": 60,
+                    **parts,
+                },
+                "content": {
+                    "trips": [
+                        {
+                            "period": 0,
+                            "origin": row.origin,
+                            "destination": row.destination,
+                            "count": count,
+                        }
+                        for row, count in zip(trips.rows, counts, strict=True)
+                        if count
+                    ]
+                },
+                "cap": {
+                    "epsilon": _decimal(cap[0], "cap epsilon"),
+                    "delta": _decimal(cap[1], "cap delta"),
+                },
+                "mode": "private",
+            },
+            "network": {
+                "nodes": network.nodes,
+                "first_through_node": network.first_through_node,
+                "links": [
+                    {
+                        "tail": link.tail,
+                        "head": link.head,
+                        "free_flow_time": link.free_flow_time,
+                        "capacity": link.capacity,
+                        **(
+                            {"b": link.b, "power": link.power}
+                            if (link.b, link.power) != (b, power)
+                            else {}
+                        ),
+                        **({"fixed_cost": fixed_cost} if fixed_cost else {}),
+                    }
+                    for link, fixed_cost in zip(network.links, fixed_costs, strict=True)
+                ],
+            },
+            "latency": {"type": "bpr", "b": b, "power": power},
+            "objective": "system_optimum",
+        },
+        "privacy": {"epsilon": _decimal(epsilon, "epsilon"), "delta": 0},
+    }
+
+
+def _counts(rows: Sequence[TripsRow], scale: int, *, round_trips: bool) -> list[int] | list[float]:
+    """The trips of each row, as integer multiples of the unit."""
+    trips = np.array([row.trips for row in rows], dtype=np.float64)
+    if large := next((row for row in rows if row.trips > MOST_PARTS / scale), None):
+        raise InvalidInput(f"trips file, line {large.line}: there are too many trips")
+    parts = in_parts(trips, scale)
+    kept = parts if scale == 1 else parts / scale
+    apart = np.flatnonzero(np.abs(kept - trips) * scale > NEARLY_WHOLE)
+    if apart.size and not round_trips:
+        row = rows[int(apart[0])]
+        raise InvalidInput(
+            f"trips file, line {row.line}: {row.trips:g} trips from {row.origin} to "
+            f"{row.destination}: a number of trips {no_parts(scale)}; round_trips rounds"
+        )
+    found: list[int] | list[float] = kept.tolist()
+    return found
+
+
+def _decimal(text: str, what: str) -> int | float:
+    """The number whose JSON text has the value of `text`."""
+    try:
+        exact = Decimal(text)
+    except InvalidOperation:
+        raise InvalidInput(f"{what}: {text!r} is not a decimal number") from None
+    # The exponent is checked first: 1e999999999 must not become an integer of a billion digits.
+    if exact.is_finite() and abs(exact.adjusted()) <= 30:
+        number = int(exact) if exact == exact.to_integral_value() else float(exact)
+        if Decimal(repr(number)) == exact:
+            return number
+    raise InvalidInput(f"{what}: {text!r} is not a finite number of at most 15 digits")

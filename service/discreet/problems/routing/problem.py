@@ -77,7 +77,7 @@ class Routing(RoutingRequest, SumsOverParts):
     Fields: ClassVar[Any] = RoutingResult
     headlines: ClassVar[Any] = staticmethod(headlines)
     left_out = closures.LEFT_OUT
-    matters: ClassVar[tuple[str, ...]] = ("total_travel_time",)
+    main_fields: ClassVar[tuple[str, ...]] = ("total_travel_time",)
     synthesis: ClassVar[Synthesis | None] = SYNTHESIS
     made_up: ClassVar[str] = "The network is made up: put your own nodes and links in its place."
     shape: ClassVar[tuple[str, ...]] = ("zones",)
@@ -131,7 +131,7 @@ class Routing(RoutingRequest, SumsOverParts):
         without = frozenset({"user_classes"} if public.user_classes is None else ())
         return frozenset(self.asked_again) - without
 
-    def otherwise(self, public: RoutingPublic) -> dict[str, dict[str, Any]]:
+    def alternative_values(self, public: RoutingPublic) -> dict[str, dict[str, Any]]:
         return examples.otherwise(self, public)
 
     # Planning -------------------------------------------------------------------------------------

@@ -113,7 +113,7 @@ async def finish(
         provider, id_token, nonce=attempt.nonce, access_token=access_token
     )
     vouched = await _completed(provider, vouched, access_token)
-    person = await people.met(services, configuration, vouched)
+    person = await people.find_or_create_person(services, configuration, vouched)
     sid = vouched.claims.get("sid")
     opened = await logins.open_for_person(
         services,

@@ -32,10 +32,12 @@ async def bearer(services: Services, provider: Provider, token: str) -> tuple[Pr
     """Who shows this access token. Unauthenticated, Forbidden where it gives no role here,
     ProviderUnavailable."""
     vouched = await tokens.access_token(provider, token)
-    return await met(services, provider.configuration, vouched), vouched
+    return await find_or_create_person(services, provider.configuration, vouched), vouched
 
 
-async def met(services: Services, configuration: Configuration, vouched: Vouched) -> Principal:
+async def find_or_create_person(
+    services: Services, configuration: Configuration, vouched: Vouched
+) -> Principal:
     """The person that a token vouches for, with the role that it gives.
 
     Unauthenticated for who was removed, or when the provider has ended what this token is of;

@@ -64,7 +64,7 @@ class ToySum(ProblemOnData):
         left, right = ({"numbers": np.array(numbers)} for numbers in ([0, 9], [0]))
         return (Neighbours("toy_sum", problem, public, plan, left, right),)
 
-    def otherwise(self, public: ToySumPublic) -> dict[str, dict[str, Any]]:
+    def alternative_values(self, public: ToySumPublic) -> dict[str, dict[str, Any]]:
         return {
             "negative": {"negative": not self.negative},
             "uncertainty": {"uncertainty": not self.uncertainty},
