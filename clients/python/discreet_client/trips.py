@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet_client.cells import Grammar, Refusal, offsets_in, offsets_of
+from discreet_client.cells import Grammar, Refusal, distinct, offsets_in, offsets_of
 from discreet_client.meters import microseconds
 from discreet_client.names import name_of
 from discreet_client.reading import Notes, Reading, check_rules, count, counted, is_figure, word
@@ -28,7 +28,6 @@ from discreet_client.tables import (
     Table,
     TableError,
     WrongCell,
-    distinct,
     header_of,
     missing,
     read_csv,
