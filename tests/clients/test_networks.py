@@ -1119,3 +1119,10 @@ def test_what_is_wrong_with_geojson_is_said_once_for_all_of_a_sort(tmp_path: Pat
     (tmp_path / "n.csv").write_text("node\na\nb\nx\ny\n")
     with pytest.raises(TableError, match=r"links lead from a node to itself, at node b"):
         read(tmp_path / "l.csv", tmp_path / "n.csv", through_zones=True)
+
+
+def test_geodata_that_is_not_read_names_what_converts_it(tmp_path: Path) -> None:
+    file = tmp_path / "roads.shp"
+    file.write_bytes(b"\x00\x00\x27\x0a")
+    with pytest.raises(TableError, match=r"ogr2ogr -t_srs EPSG:4326 roads\.geojson FILE"):
+        read(file)

@@ -48,6 +48,17 @@ NOT_MODELLED = {
 """GMNS tables that change what a link costs."""
 
 
+GEODATA = (".shp", ".gpkg", ".gdb", ".kml", ".gml", ".fgb", ".zip")
+"""Endings of geodata that GDAL reads."""
+
+
+def _converted(ending: str) -> str:
+    """What makes a network file of this one, if it is geodata."""
+    if ending not in GEODATA:
+        return ""
+    return ": `ogr2ogr -t_srs EPSG:4326 roads.geojson FILE` (GDAL) or QGIS writes one from it"
+
+
 def read(
     *files: str | AnyFile,
     name: str | None = None,
@@ -166,7 +177,7 @@ def read(
     else:
         raise TableError(
             f"{paths[0].name} is not a network file: .tntp, .csv, .geojson or a folder of GMNS is "
-            "needed"
+            f"needed{_converted(kinds[paths[0]])}"
         )
     made = in_a_period(made, of_gmns, period_minutes, words)
     if time_unit is not None:
