@@ -56,6 +56,8 @@ FORMATS: Mapping[Format, tuple[tuple[str, ...], str]] = {
 
 CPU_SECONDS, WALL_SECONDS = 3600, 7200.0
 """The most that reading one upload may take."""
+LOOK_SECONDS = 300
+"""Of processor time that a look at a file may take: a million trips take 2."""
 SPOOLED = 4
 """To how many times the largest content a file may grow in which the reader puts rows aside: they
 come with their owners and numbers."""
@@ -380,7 +382,8 @@ class Reader:
         self, upload: Upload, job: dict[str, Any], memory_bytes: int
     ) -> dict[str, Any]:
         """What an upload would be read as (`isolation.reading.preview`). Errors as of `read`."""
-        limits = Limits(memory_bytes, CPU_SECONDS, WALL_SECONDS, 0, ANSWER_BYTES, 0)
+        # Its child holds one of few places, also when whoever asked has gone.
+        limits = Limits(memory_bytes, LOOK_SECONDS, WALL_SECONDS, 0, ANSWER_BYTES, 0)
         found, _ = await self.call(
             "preview", {**job, **_given(upload)}, b"", limits, (upload.file.descriptor,)
         )
