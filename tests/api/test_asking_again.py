@@ -398,7 +398,7 @@ def test_every_kind_with_a_dataset_is_asked_again(service: Installation, kind: s
         public = KINDS[kind].Dataset.read_public(dataset["public"])
         free = sorted(parsed.free(public))
         updates = [
-            parsed.otherwise(public)[name] for name in free if name in parsed.otherwise(public)
+            parsed.alternative_values(public)[name] for name in free if name in parsed.alternative_values(public)
         ]
         assert bool(updates) == bool(free)
         answer = solved(client, again(first, body, **(updates[0] if updates else {})))
@@ -410,7 +410,7 @@ def test_every_kind_with_a_dataset_is_asked_again(service: Installation, kind: s
         # offered.
         assert set(offered) <= set(free)
         for name in free:
-            answer = solved(client, again(first, body, **parsed.otherwise(public)[name]))
+            answer = solved(client, again(first, body, **parsed.alternative_values(public)[name]))
             told = {"uncertainty", "relative_gap", "iterations", "converged"}
             both = [
                 {one: part["result"][one] for one in part["result"].keys() - told}
