@@ -398,7 +398,9 @@ def test_every_kind_with_a_dataset_is_asked_again(service: Installation, kind: s
         public = KINDS[kind].Dataset.read_public(dataset["public"])
         free = sorted(parsed.free(public))
         updates = [
-            parsed.alternative_values(public)[name] for name in free if name in parsed.alternative_values(public)
+            parsed.alternative_values(public)[name]
+            for name in free
+            if name in parsed.alternative_values(public)
         ]
         assert bool(updates) == bool(free)
         answer = solved(client, again(first, body, **(updates[0] if updates else {})))
