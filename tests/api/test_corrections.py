@@ -492,7 +492,8 @@ def test_the_page_corrects_and_asks_for_the_content(api_only: Installation) -> N
         assert asked.status == 422
         assert "zones decided how the rows were read" in asked.text
         file = {"content": ("trips.csv", "period,origin,destination,count\n0,1,4,11\n", "text/csv")}
-        last = browser.submit(asked, f"{address}/upload", files=file)
+        looked = browser.submit(asked, f"{address}/read", files=file)
+        last = browser.submit(looked, f"{address}/reading", register="yes")
         assert "Corrected." in last.text
         assert client.dataset(made["id"])["public"] == {**made["public"], "zones": 4}
         job = client.submit(bodies.job(made["id"]))
