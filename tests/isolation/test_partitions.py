@@ -241,13 +241,13 @@ def test_rows_of_one_large_unit_are_copied_a_few_times(
     few = abs(PLACE - ROWS // 2) > ROWS // 2 - 100
     table = pa.table({"person": np.where(few, PLACE, ROWS), **TRIPS})
     whole, _ = read(kind, public, [table], None)
-    together, copied = UnitRows.together, list[int]()
+    together, copied = UnitRows.merge_batches, list[int]()
 
     def counted(units: UnitRows, parts: Sequence[Checked], known: int = 0) -> Checked:
         copied.append(sum(part.num_rows for part in parts))
         return together(units, parts, known)
 
-    monkeypatch.setattr(UnitRows, "together", counted)
+    monkeypatch.setattr(UnitRows, "merge_batches", counted)
     monkeypatch.setattr(partitions, "Partitions", None)
     small(40)
     with room() as at:

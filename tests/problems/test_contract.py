@@ -451,8 +451,8 @@ def test_nothing_is_chosen_by_a_kind_outside_its_folder() -> None:
     of the contract.
 
     Each study of a paper is of one kind; its folder and the registry name it, and so do an SDK's
-    own tests, and the registry of the client's readers: what tables a field keeps is of its kind
-    alone.
+    own tests, and the registry of the client's readers with what they propose: what tables a field
+    keeps is of its kind alone. So do the files by which the service's reader rehearses them.
     """
     service, clients = ROOT / "service/discreet", ROOT / "clients"
     own = (
@@ -460,10 +460,15 @@ def test_nothing_is_chosen_by_a_kind_outside_its_folder() -> None:
         service / "reproduce",
         service / "problems/__init__.py",
     )
-    readers = clients / "python/discreet_client/readers.py"
+    package = clients / "python/discreet_client"
+    readers = (
+        package / "readers.py",
+        package / "proposals.py",
+        service / "isolation/described.py",
+    )
     apart = (
         *own,
-        readers,
+        *readers,
         clients / "typescript/test",
         clients / "typescript/node_modules",
         clients / "typescript/src/schema.d.ts",

@@ -30,13 +30,6 @@ CORRECTIONS: dict[str, Any] = {
     "bound": {"public": {"max_ratio": 5}},
     "none": {"public": {"max_total": None}},
 }
-READS: dict[str, Any] = {
-    "again": {
-        "draft": "read_replaceme",
-        "kind": "routing",
-        "public": {"reader": {"version": 1, "decimal": ","}, "columns": {"origin": "Von"}},
-    }
-}
 AGAIN: dict[str, Any] = {"without_the_missing": {}}
 CAPS: dict[str, Any] = {
     "tenant": {
@@ -123,6 +116,12 @@ def _in_blocks() -> dict[str, Any] | None:
         ):
             return dataset
     return None
+
+
+def reads() -> dict[str, Any]:
+    """Another look at a file, by a description, as data of the first kind."""
+    public = {"reader": {"version": 1, "decimal": ","}, "columns": {"origin": "Von"}}
+    return {"again": {"draft": "read_replaceme", "kind": next(iter(DATASETS)), "public": public}}
 
 
 def datasets() -> dict[str, Any]:

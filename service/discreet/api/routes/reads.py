@@ -29,7 +29,7 @@ router = APIRouter(prefix="/v1/reads", tags=["datasets"])
             *("reader_not_started", "not_read", "not_isolated", "too_many_uploads"),
         ],
         body=ReadRequest,
-        examples=examples.READS,
+        examples=examples.reads(),
         multipart=True,
     ),
 )
