@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from alembic import context
 
-from discreet.storage import log_tables, people_tables, wait_tables
-from discreet.storage import tables
+from discreet.storage import log_tables, people_tables, wait_tables  # noqa: F401  they define tables
 from discreet.storage.tables import Base
 
 
