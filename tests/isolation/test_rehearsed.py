@@ -454,6 +454,28 @@ def test_a_solver_loads_and_opens_nothing(solving: Watching, kind: str) -> None:
     assert Raised.__name__ in watch.ends.values()
 
 
+def test_sums_under_a_paillier_key_load_nothing(solving: Watching) -> None:
+    """The kind's example sums with masks, which need no key."""
+    job = KINDS["coupled_qp"].example()["problem"]
+    job["encryption"] = {"scheme": "paillier", "key_bits": 2048}
+    problem = KINDS["coupled_qp"].model_validate(job)
+    header = {
+        "kind": "coupled_qp",
+        "problem": problem.model_dump(mode="json"),
+        "public": None,
+        "plan": problem.plan(None, problem.budget(None)).model_dump(mode="json"),
+        "simulation": True,
+        "seed": None,
+    }
+
+    async def work(watch: Watch) -> None:
+        released = await watch.run("release", {**header, "step": "release"})
+        assert released is not None
+        assert await watch.run("finish", {**header, "step": "finish"}, released.payload) is not None
+
+    assert solving(work).caught == {}
+
+
 async def by_shares(watch: Watch, header: dict[str, Any], content: bytes) -> None:
     """The same content in two shares and a release of both; and broken ones, in which the seals
     are good."""

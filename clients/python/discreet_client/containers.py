@@ -356,7 +356,13 @@ def _scanned(content: bytes, name: str) -> dict[str, int]:
                         cells.take(piece, name)
                     cells.take(b"<", name)  # its end, behind which nothing is kept back
                     found[member.filename] = max(cells.area, found.get(member.filename, 0))
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, OSError, EOFError):
+    except (
+        zipfile.BadZipFile,
+        NotImplementedError,  # zipfile raises it for a compression that it does not know
+        RuntimeError,  # and this for a password
+        OSError,
+        EOFError,
+    ):
         raise TableError(UNREADABLE.format(name)) from None
     except Exception as error:
         if isinstance(error, TableError) or type(error).__module__ != "zlib":

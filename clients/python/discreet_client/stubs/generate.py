@@ -31,8 +31,8 @@ def generate(protos: Path, out: Path) -> None:
     if protoc.main(arguments) != 0:
         raise RuntimeError("protoc failed")
     stub = out / PACKAGE / "federation_pb2_grpc.py"
-    # what protoc writes; the reason is added
-    unimplemented = "raise NotImplementedError('Method not implemented!')"
+    unimplemented = "raise NotImplementedError('Method not implemented!')"  # of protoc
+    # Why it may stand is added to each.
     reason = "  # generated: the base of the service in discreet.rpc, which overrides it"
     stub.write_text(stub.read_text().replace(unimplemented, unimplemented + reason))
 

@@ -162,6 +162,22 @@ class Sent:
         return _asked(value)
 
 
+async def _looked(
+    services: Services, viewer: Viewer, metadata: dict[str, Any], refused: DiscreetError | None
+) -> tuple[dict[str, Any] | None, DiscreetError | None]:
+    """What the file that `metadata` names would be read as, and what is to be said as refused:
+    before all else that the file is not here any more, which `metadata` then does not name."""
+    if "draft" not in metadata:
+        return None, refused
+    try:
+        return await reads.look_again(services, viewer.principal, _asked(metadata)), refused
+    except NotFound as error:
+        metadata.pop("draft")
+        return None, error
+    except DiscreetError as error:
+        return None, refused or error
+
+
 def _asked(metadata: dict[str, Any]) -> ReadRequest:
     said = {name: metadata[name] for name in ("kind", "public", "draft") if name in metadata}
     return bodies.validate(_READ, said)
@@ -362,14 +378,8 @@ async def _content_page(
     """The page of step two: a file, what was understood of one that is here (`found`), or where the
     content lies. After a refusal with what was typed."""
     kind, public = str(metadata.get("kind")), metadata.get("public")
-    if found is None and "draft" in metadata:
-        try:
-            found = await reads.look_again(services, viewer.principal, _asked(metadata))
-        except NotFound as error:
-            metadata.pop("draft")
-            refused = error
-        except DiscreetError as error:
-            refused = refused or error
+    if found is None:
+        found, refused = await _looked(services, viewer, metadata, refused)
     text = json.dumps(metadata)
     told = public if isinstance(public, dict) else {}
     return render(
@@ -549,12 +559,8 @@ async def _again(
     """The same page, which asks for the content, or says what was understood of it (`found`)."""
     kind, public = str(row["kind"]), metadata.get("public")
     told = public if isinstance(public, dict) else {}
-    if found is None and "draft" in metadata:
-        try:
-            found = await reads.look_again(services, viewer.principal, _asked(metadata))
-        except NotFound as error:
-            metadata.pop("draft")
-            refused = error
+    if found is None:
+        found, refused = await _looked(services, viewer, metadata, refused)
     content = {
         "reading": reading_forms.shown(kind, told, found, typed or {}, refused),
         "metadata_text": json.dumps(metadata),

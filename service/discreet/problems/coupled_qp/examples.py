@@ -13,7 +13,7 @@ from discreet.problems.contents import pack, unpack
 from discreet.problems.coupled_qp import shares_session
 from discreet.problems.coupled_qp.session import TwoRounds
 from discreet.problems.federation import FederatedProblem, Member
-from discreet_client import secure_sum
+from discreet_client import paillier, secure_sum
 
 
 def example() -> dict[str, Any]:
@@ -57,8 +57,9 @@ def example() -> dict[str, Any]:
 
 
 def rehearse_session(kind: type[FederatedProblem]) -> None:
-    """Three agents and two rounds, only with masks: keys take time and need no other code. Then a
-    session on shares."""
+    """Three agents and two rounds with masks: sums under a key would take time and need no other
+    code but `phe`, which a small key loads. Then a session on shares."""
+    paillier.private_key(11, 17)
     shares_session.rehearse()
     problem = kind.model_validate(
         {
