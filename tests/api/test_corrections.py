@@ -493,7 +493,13 @@ def test_the_page_corrects_and_asks_for_the_content(api_only: Installation) -> N
         assert "zones decided how the rows were read" in asked.text
         file = {"content": ("trips.csv", "period,origin,destination,count\n0,1,4,11\n", "text/csv")}
         looked = browser.submit(asked, f"{address}/read", files=file)
-        last = browser.submit(looked, f"{address}/reading", register="yes")
+        # A description that is refused is mended at its field: the file is here.
+        nowhere = {"rule-zones-network": "net_nowhere"}
+        refused = browser.submit(looked, f"{address}/reading", look="yes", **nowhere)
+        assert refused.status == 422
+        assert "no stored network net_nowhere" in refused.text
+        nowhere = {"rule-zones-network": ""}
+        last = browser.submit(refused, f"{address}/reading", register="yes", **nowhere)
         assert "Corrected." in last.text
         assert client.dataset(made["id"])["public"] == {**made["public"], "zones": 4}
         job = client.submit(bodies.job(made["id"]))

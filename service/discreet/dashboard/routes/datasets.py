@@ -166,7 +166,8 @@ async def _looked(
     services: Services, viewer: Viewer, metadata: dict[str, Any], refused: DiscreetError | None
 ) -> tuple[dict[str, Any] | None, DiscreetError | None]:
     """What the file that `metadata` names would be read as, and what is to be said as refused:
-    before all else that the file is not here any more, which `metadata` then does not name."""
+    before all else that the file is not here any more, which `metadata` then does not name. Where
+    the description itself is refused, the columns of the file are there, by which it is mended."""
     if "draft" not in metadata:
         return None, refused
     try:
@@ -175,7 +176,16 @@ async def _looked(
         metadata.pop("draft")
         return None, error
     except DiscreetError as error:
-        return None, refused or error
+        refused = refused or error
+    public = metadata.get("public")
+    told = public if isinstance(public, dict) else {}
+    plain = {name: one for name, one in told.items() if name not in ("reader", "columns")}
+    try:
+        asked = _asked({**metadata, "public": plain})
+        found = await reads.look_again(services, viewer.principal, asked)
+    except DiscreetError:
+        return None, refused
+    return {**found, "issues": []}, refused
 
 
 def _asked(metadata: dict[str, Any]) -> ReadRequest:
