@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 import pytest
+from playwright import sync_api
 from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Request, sync_playwright
 
 from tests.conftest import DEADLINE_SECONDS
@@ -114,6 +115,10 @@ def tab(browser: Browser, origin: str, **options: Any) -> Iterator[Watched]:
     try:
         yield watched
         assert watched.complaints == []
+    except sync_api.TimeoutError as error:
+        # What stood there instead says more than the name of what did not come.
+        text = watched.page.inner_text("body", timeout=MILLISECONDS)
+        raise AssertionError(f"{error}\nOn {watched.page.url}:\n{text}") from error
     finally:
         context.close()
 

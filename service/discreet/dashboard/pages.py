@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime
 from typing import Any
 
@@ -144,6 +145,12 @@ def with_code(text: str) -> Markup:
     )
 
 
+def first_up(text: str) -> str:
+    """A sentence with a capital; one that begins with the name of a field, such as `reader.start`,
+    stays."""
+    return text if re.match(r"\w+[._]\w", text) else text[:1].upper() + text[1:]
+
+
 environment = Environment(
     loader=PackageLoader("discreet.dashboard"),
     autoescape=True,
@@ -182,5 +189,5 @@ environment.filters.update(
     with_code=with_code,
     place=place,
     as_labelled=as_labelled,
-    first_up=lambda text: text[:1].upper() + text[1:],
+    first_up=first_up,
 )

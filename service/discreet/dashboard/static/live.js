@@ -14,14 +14,22 @@ themes?.addEventListener("submit", (event) => {
   fetch(themes.action, { method: "POST", body, redirect: "manual" });
 });
 
-// A stream of events. Browsers resume it by themselves; when the session is over, the page leads to the login.
+// A stream of events. Browsers resume one that broke by themselves, but not one that was refused, as by a server
+// that is full or starting: that is asked for again.
+const AGAIN_MILLISECONDS = 5000;
 function listen(address, handlers) {
-  const source = new EventSource(address);
-  for (const [name, handler] of Object.entries(handlers)) {
-    source.addEventListener(name, (event) => handler(JSON.parse(event.data)));
-  }
-  addEventListener("pagehide", () => source.close());
-  return source;
+  let source;
+  const open = () => {
+    source = new EventSource(address);
+    for (const [name, handler] of Object.entries(handlers)) {
+      source.addEventListener(name, (event) => handler(JSON.parse(event.data)));
+    }
+    source.addEventListener("error", () => source.readyState === EventSource.CLOSED && setTimeout(open, AGAIN_MILLISECONDS));
+  };
+  open();
+  const close = () => source.close();
+  addEventListener("pagehide", close);
+  return close;
 }
 
 // The list of jobs: rows come ready from the server, each sent again when it has changed.
@@ -68,7 +76,7 @@ if (job) {
   const text = job.querySelector("[data-progress-text]");
   const bar = job.querySelector("progress");
   let waited = false; // the stream begins with what was before it waited
-  const source = listen(job.dataset.job, {
+  const close = listen(job.dataset.job, {
     progress({ step, total }) {
       bar.max = total;
       bar.value = step;
@@ -76,7 +84,7 @@ if (job) {
     },
     state({ state }) {
       if (["succeeded", "failed", "cancelled"].includes(state)) {
-        source.close();
+        close();
         text.textContent = `The job has ${state === "cancelled" ? "been cancelled" : state}.`;
         location.reload();
       } else if (state === "waiting") {
