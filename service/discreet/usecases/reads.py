@@ -134,10 +134,10 @@ async def open_draft(services: Services, principal: Principal, read_id: str) -> 
             stored = services.objects.read(row["object_name"])
             await anyio.to_thread.run_sync(_copy, stored, upload)
         if os.fstat(upload.file.descriptor).st_size < row["sealed_bytes"]:
-            await find(services, principal, read_id)  # erased while it was copied
-    except StorageTrouble:
+            raise sealing.SealBroken("the file is shorter than what was stored")
+    except (StorageTrouble, sealing.SealBroken):
         upload.close()
-        await find(services, principal, read_id)
+        await find(services, principal, read_id)  # erased while it was copied
         raise
     except BaseException:
         upload.close()
