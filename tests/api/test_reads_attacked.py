@@ -17,16 +17,19 @@ from typing import Any, TypeVar
 
 import httpx
 import psycopg
+import pyarrow as pa
 import pytest
 
 from discreet.errors import InvalidInput, NotFound, Unavailable
 from discreet.installation.postgres import EmbeddedPostgres
 from discreet.isolation.children import Crashed
 from discreet.observability import faults
+from discreet.problems import DATASETS
 from discreet.storage import sealing
 from discreet.storage.identifiers import new_id
 from discreet.storage.tenants import Principal
 from discreet.usecases import access, erasure, reads, rotation
+from discreet.usecases.places.reading import RULES, untold
 from discreet.usecases.requests import ReadRequest
 from discreet.usecases.services import Services, open_services
 from discreet.usecases.uploads import Reader, Upload
@@ -434,6 +437,37 @@ def test_a_key_that_is_retired_while_a_file_is_kept(
         opened.close()
 
     site.inside(keep)
+
+
+# Places -----
+
+
+def told_of_a_place(agent: str, objective: str) -> str:
+    """What is told of a table at a place with this agent and this objective."""
+    kind = DATASETS["multi_agent"]
+    public, columns = next(iter(kind.sample_tables()))
+    columns = {name: list(values) for name, values in columns.items()}
+    columns["agent"][1], columns["objective"][1] = agent, objective
+    with pytest.raises(InvalidInput) as refused:
+        kind.read_table(kind.read_public(public), pa.table(columns))
+    told = untold(refused.value, "multi_agent")
+    assert isinstance(told, InvalidInput)
+    return told.issues[0].detail
+
+
+def test_what_a_cell_holds_does_not_choose_what_is_told_of_it() -> None:
+    """An owner wrote `clocks` into a cell of a query, and was told of clocks: one of eight
+    sentences, three bits of the cell."""
+    signs = [sign for some, _ in RULES for sign in some]
+    columns = next(iter(DATASETS["multi_agent"].sample_tables()))[1]
+    agent, objective = columns["agent"][1], columns["objective"][1]
+    assert (
+        len({told_of_a_place(agent, sign) for sign in ["nobody", *signs] if " " not in sign}) == 1
+    )
+    assert (
+        len({told_of_a_place(sign, objective) for sign in ["nobody", *signs] if sign.isalpha()})
+        == 1
+    )
 
 
 # Others -------------------------------------------------------------------------------------------
