@@ -275,6 +275,8 @@ class Read:
     sealed_bytes: int
     notes: Sequence[str] = ()
     """What was left out or changed, for the owner alone."""
+    zone_names: bytes | None = None
+    """The keyed digest of the names of its zones, in their order."""
 
 
 def reading_job(
@@ -369,6 +371,7 @@ class Reader:
                     target,
                     found["sealed_bytes"],
                     found["notes"],
+                    bytes.fromhex(found["zone_names"]) if "zone_names" in found else None,
                 )
             except ChildFailed as failure:
                 target.close()
