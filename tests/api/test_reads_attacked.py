@@ -105,6 +105,12 @@ def site(
                     found = connection.execute(statement, values)  # type: ignore[call-overload]
                     return list(found.fetchall()) if found.description else []
 
+                with running.http() as http:
+                    eventually(
+                        lambda: send(http, "/v1/reads", LOOK, CSV).status_code == 200,
+                        "what reads files is compiled",
+                    )
+                sql("DELETE FROM reads")
                 yield Site(running, sql)
         finally:
             running.stop()
