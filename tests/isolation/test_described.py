@@ -371,6 +371,31 @@ def test_what_is_told_of_a_file_does_not_grow_with_it() -> None:
     assert len(refused.value.issues[0].detail) <= described.LONGEST + 1
 
 
+@pytest.mark.parametrize(
+    ("when", "zone", "block"),
+    [
+        ("9999-12-31T23:59Z", "Pacific/Kiritimati", None),
+        ("0001-01-01T00:00+14:00", "Etc/GMT+12", None),
+        ("9999-12-31 23:59", "Europe/Berlin", {"by": "day", "name": "9999-12-31"}),
+        ("9999-12-31T23:59Z", "Europe/Berlin", {"by": "month", "name": "9999-12"}),
+        ("2026-11-02 07:10", "Europe/Berlin", {"by": "month", "name": "9999-12"}),
+    ],
+)
+def test_times_at_the_ends_of_the_calendar_end_no_child(
+    when: str, zone: str, block: dict[str, str] | None
+) -> None:
+    content = f"{HEAD}A;B;{when};1\n".encode()
+    for every in ({}, {"every": "day"}, {"every": "weekday"}):
+        rules = {**CLOCK, **every, "time_zone": zone}
+        if block is not None:
+            rules |= {"block": "time", "start": "07:00"}
+        public = completed("routing", {**TRIPS, "reader": rules})
+        job = {"kind": "routing", "public": public, "format": "csv", "memory_bytes": 1 << 30}
+        with pytest.raises(InvalidInput):
+            described.read({**job, "block": block}, lambda: io.BytesIO(content), len(content))
+        assert look(public, "csv", content)["issues"]
+
+
 def test_mistakes_have_their_place_and_their_way_out() -> None:
     public = completed("routing", {**TRIPS, "reader": CLOCK})
     with pytest.raises(InvalidInput) as refused:
