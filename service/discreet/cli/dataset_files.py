@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from discreet.cli.files import read_body, strict
 from discreet.cli.options import number
-from discreet.cli.servers import client_of, network_id
+from discreet.cli.servers import network_id
 from discreet.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from discreet_client.client import Client
 
 FORMATS = (".csv", ".parquet", ".json", ".xlsx", ".xlsm", ".omx")
 _OF_SHEETS = ": save the sheet as CSV in UTF-8, in the program that it is from"
@@ -171,13 +174,7 @@ def read_file(
 
 
 def zones_of(
-    given: str,
-    body: dict[str, Any],
-    state: Path | None,
-    server: str | None,
-    key: str | None,
-    *,
-    local: bool = False,
+    given: str, body: dict[str, Any], there: Callable[[], Client], *, local: bool = False
 ) -> str | list[str] | dict[str, str]:
     """A file that names zones; or a stored network, whose first nodes are zones, `local` with their
     names."""
@@ -185,7 +182,7 @@ def zones_of(
         return given
     if Path(given).suffix:
         raise typer.BadParameter(f"there is no file {given}", param_hint="--zones")
-    with client_of(state, server, key) as client:
+    with there() as client:
         found = network_id(client, given)
         network: Any = client.networks.get(found)["network"]
     if not isinstance(body["public"], dict):
