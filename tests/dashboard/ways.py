@@ -226,7 +226,7 @@ def of_roads(hands: Hands, folder: Path) -> None:
         hands.press("Enter")
         hands.page.get_by_role("heading", name=heading).wait_for()
         hands.refusals += hands.page.locator(".notice.refused").count()
-    hands.page.locator("#panel-form .field").first.wait_for()
+    hands.page.wait_for_function("document.activeElement.id === 'main'")  # when all is drawn
     hands.pick("An epsilon of my own", "Strict")
 
 

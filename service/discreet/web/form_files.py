@@ -45,7 +45,7 @@ async def held(request: Request, most: Limit, long: Collection[str] = ()) -> Asy
 class _Parts(Multipart):
     """Sorts the parts of a form into fields and files."""
 
-    def __init__(self, content_type: str | None, long: Collection[str]) -> None:
+    def __init__(self, content_type: str | None, long: Collection[str] = ()) -> None:
         super().__init__(content_type)
         self._sent, self._count, self._long = Sent(), 0, long
         self._into = ""
