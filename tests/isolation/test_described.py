@@ -26,6 +26,7 @@ from discreet.problems.descriptions import (
     is_text_encoding,
     without_names,
 )
+from discreet_client import readers
 from tests.clients.test_containers import workbook
 
 TRIPS: dict[str, Any] = {"unit": "request", "zones": 3, "periods": 2, "period_minutes": 60}
@@ -444,3 +445,13 @@ def test_a_look_refuses_what_is_no_description(said: dict[str, Any]) -> None:
     job = {"kind": "routing", "public": {**TRIPS, **said}, "format": "csv", "memory_bytes": 1 << 30}
     content = b"origin,destination\n1,2\n"
     assert described.preview(job, lambda: io.BytesIO(content), len(content))["issues"]
+
+
+def test_a_look_at_a_file_that_is_too_large_says_so_on_pages_too() -> None:
+    job = {"kind": "routing", "public": TRIPS, "format": "csv", "memory_bytes": 100}
+    seen = described.preview(job, io.BytesIO, 1000)
+    assert seen["count"] is None
+    (issue,) = seen["issues"]
+    assert issue["detail"] == issue["cause"]
+    assert "read it at home" in issue["detail"]
+    assert seen.keys() == readers.preview("routing", {"origin": []}, TRIPS).keys()
