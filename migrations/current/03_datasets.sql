@@ -202,7 +202,7 @@ ALTER TABLE read_chunks ENABLE ROW LEVEL SECURITY;
 ALTER TABLE read_chunks FORCE ROW LEVEL SECURITY;
 CREATE POLICY own_tenant ON read_chunks
   USING (current_setting('discreet.tenant', true) = '*' OR EXISTS (SELECT FROM reads WHERE reads.id = read_id));
-GRANT SELECT, INSERT, DELETE ON read_chunks TO discreet_app;
+GRANT SELECT, INSERT, DELETE, MAINTAIN ON read_chunks TO discreet_app;
 
 -- Something public that jobs name by its id, such as a road network. Neither id nor content ever changes.
 CREATE TABLE public_objects (

@@ -159,6 +159,11 @@ class Settings(BaseSettings):
         "what may exceed an eighth of job_memory_bytes is read by parts alone",
     )
     upload_bytes: int = Field(default=2 << 30, gt=0, description="Largest multipart upload")
+    draft_bytes: int = Field(
+        default=4 << 30,
+        gt=0,
+        description="Files of one tenant that are kept for a day after a look at them, together",
+    )
     spool: Path | None = Field(
         default=None,
         description="Folder for sealed uploads while they arrive; unset: the temporary folder",

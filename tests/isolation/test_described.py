@@ -10,6 +10,7 @@ import sys
 from itertools import chain, pairwise
 from typing import Any
 
+import h5py
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -19,7 +20,12 @@ from discreet.isolation import described
 from discreet.isolation.blocks import any_record
 from discreet.problems import DATASETS
 from discreet.problems.contents import Content
-from discreet.problems.descriptions import completed, is_text_encoding, without_names
+from discreet.problems.descriptions import (
+    MOST_COLUMNS,
+    completed,
+    is_text_encoding,
+    without_names,
+)
 from discreet_client import readers
 from tests.clients.test_containers import workbook
 
@@ -330,6 +336,65 @@ def test_a_file_that_is_too_large_is_refused_before_it_is_read() -> None:
     job = {"kind": "routing", "public": TRIPS, "format": "csv", "memory_bytes": 1 << 10}
     with pytest.raises(PayloadTooLarge, match="--local"):
         described.read(job, lambda: pytest.fail("it is read"), 1 << 10)
+
+
+def look(public: dict[str, Any], form: str, content: bytes) -> dict[str, Any]:
+    job = {"kind": "routing", "public": public, "format": form, "memory_bytes": 1 << 30}
+    return described.preview(job, lambda: io.BytesIO(content), len(content))
+
+
+def test_rows_with_names_of_their_own_take_no_room_for_all() -> None:
+    """A file of 3 MB was laid out as ten thousand million cells, for an hour."""
+    rows = ",".join(f'{{"column {number}": 1}}' for number in range(100_000))
+    (issue,) = look({}, "json", f"[{rows}]".encode())["issues"]
+    assert "few of the cells" in issue["detail"]
+    few = ",".join(f'{{"origin": 1, "destination": 2, "c{number}": 1}}' for number in range(50))
+    assert look({}, "json", f"[{few}]".encode())["count"] == 50
+
+
+def test_what_is_told_of_a_file_does_not_grow_with_it() -> None:
+    """Names that stand in it are cut, and so are their numbers."""
+    names = [f"{'n' * 2000} {number}" for number in range(2000)]
+    told = look({}, "csv", "\n".join((",".join(names), ",".join("1" * 2000))).encode())
+    assert len(told["columns"]) == MOST_COLUMNS
+    assert max(map(len, told["columns"])) <= described.LONGEST + 1
+    assert any("2,000 columns" in note for note in told["notes"])
+    sink = io.BytesIO()
+    with h5py.File(sink, "w") as file:
+        for number in range(500):
+            file[f"data/matrix {number}"] = [[0.0]]
+    content = sink.getvalue()
+    (issue,) = look({"reader": {}}, "omx", content)["issues"]
+    assert len(issue["detail"]) <= described.LONGEST + 1
+    job = {"kind": "routing", "public": TRIPS | {"reader": {}}, "format": "omx"}
+    with pytest.raises(InvalidInput) as refused:
+        described.read({**job, "memory_bytes": 1 << 30}, lambda: io.BytesIO(content), len(content))
+    assert len(refused.value.issues[0].detail) <= described.LONGEST + 1
+
+
+@pytest.mark.parametrize(
+    ("when", "zone", "block"),
+    [
+        ("9999-12-31T23:59Z", "Pacific/Kiritimati", None),
+        ("0001-01-01T00:00+14:00", "Etc/GMT+12", None),
+        ("9999-12-31 23:59", "Europe/Berlin", {"by": "day", "name": "9999-12-31"}),
+        ("9999-12-31T23:59Z", "Europe/Berlin", {"by": "month", "name": "9999-12"}),
+        ("2026-11-02 07:10", "Europe/Berlin", {"by": "month", "name": "9999-12"}),
+    ],
+)
+def test_times_at_the_ends_of_the_calendar_end_no_child(
+    when: str, zone: str, block: dict[str, str] | None
+) -> None:
+    content = f"{HEAD}A;B;{when};1\n".encode()
+    for every in ({}, {"every": "day"}, {"every": "weekday"}):
+        rules = {**CLOCK, **every, "time_zone": zone}
+        if block is not None:
+            rules |= {"block": "time", "start": "07:00"}
+        public = completed("routing", {**TRIPS, "reader": rules})
+        job = {"kind": "routing", "public": public, "format": "csv", "memory_bytes": 1 << 30}
+        with pytest.raises(InvalidInput):
+            described.read({**job, "block": block}, lambda: io.BytesIO(content), len(content))
+        assert look(public, "csv", content)["issues"]
 
 
 def test_mistakes_have_their_place_and_their_way_out() -> None:

@@ -212,6 +212,12 @@ def _json(file: File) -> Table:
             found = inner
     if isinstance(found, list) and found and all(isinstance(row, dict) for row in found):
         names = dict.fromkeys(name for row in found for name in row)
+        room = len(names) * len(found)
+        if room > max(MOST_CELLS, 16 * sum(map(len, found))):  # each row with names of its own
+            raise TableError(
+                f"{file.name} has {len(found):,} rows and {len(names):,} columns, and few of the "
+                "cells: send columns as lists, or CSV"
+            )
         columns = {name: [row.get(name) for row in found] for name in names}
     elif isinstance(found, dict) and all(isinstance(one, list) for one in found.values()):
         columns = found

@@ -45,6 +45,7 @@ SHOWN = 6
 MOST_SHOWN = 200
 """Columns of a preview's rows."""
 LONGEST_SHOWN = 80
+BEYOND = "a time or a number is too large: years are 1 to 9999, in every time zone"
 OF_FILES = ("dates", "decimal", "encoding", "missing_words", "sheet", "thousands", "units_row")
 """Rules of how a table is written, whatever its kind."""
 
@@ -127,7 +128,7 @@ def completed(
             told = patients.completed(told, rules, columns or {})
     except TableError:
         raise
-    except (AttributeError, KeyError, TypeError, ValueError, ZeroDivisionError):
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError, ZeroDivisionError):
         pass  # rules that are none: `read` says what they lack
     return {**told, "reader": rules} if "reader" in public else told
 
@@ -181,8 +182,11 @@ def read(
     `issues`.
     """
     told, rules, names = described(public, columns)
-    table, rules = _table(kind, source, form, told, rules, names)
-    return _read(kind, table, told, rules, names)
+    try:
+        table, rules = _table(kind, source, form, told, rules, names)
+        return _read(kind, table, told, rules, names)
+    except OverflowError:
+        raise TableError(BEYOND) from None
 
 
 def read_here(
@@ -256,8 +260,9 @@ def preview(
         ]
         whole, left = _table(kind, source, form, told, dict(rules), names)
         reading = _read(kind, whole, told, left, names)
-    except (TableError, MissingExtra) as error:
-        issues = error.issues if isinstance(error, TableError) else [Issue(str(error))]
+    except (TableError, MissingExtra, OverflowError) as error:
+        says = BEYOND if isinstance(error, OverflowError) else str(error)
+        issues = error.issues if isinstance(error, TableError) else [Issue(says)]
         return found | {"issues": [{"detail": one.says, **one.as_dict()} for one in issues]}
     found["left_out"] = [{"why": why, "count": count} for why, count in reading.left_out]
     found["notes"] = [*reading.notes, *_alike(reading)]

@@ -9,6 +9,7 @@ that one description reads all blocks.
 from __future__ import annotations
 
 import re
+from calendar import monthrange
 from collections.abc import Mapping
 from datetime import date, datetime, time, timedelta
 from typing import Any
@@ -44,6 +45,8 @@ def read(
     role = str(rules.pop("block", DATE))
     try:
         return _read(kind, source, (told, rules, named), role, by=by, name=name, form=form)
+    except OverflowError:
+        raise TableError(readers.BEYOND) from None
     except TableError as error:
         lacks = next((one for one in error.issues if one.about == "columns"), None)
         if lacks is None:
@@ -69,7 +72,7 @@ def _read(
     if by in _FORMS:
         first, last = _days_of(by, name)
         leaves = role == "time" and rules.get("outside") == "leave_out"
-        beyond = last + timedelta(days=_span(told, rules))
+        beyond = last + timedelta(days=min(_span(told, rules), (date.max - last).days))
         wrong = [
             (row, day)
             for row, day in _days(role, rules, named, source, form)
@@ -105,7 +108,7 @@ def _days_of(by: str, name: str) -> tuple[date, date]:
         raise TableError(f"blocks are {by}s, such as {form}, not {name[:40]!r}") from None
     if by == "day":
         return first, first
-    return first, (first + timedelta(days=31)).replace(day=1) - timedelta(days=1)
+    return first, first.replace(day=monthrange(first.year, first.month)[1])
 
 
 def _start(first: date, clock: str, rules: Mapping[str, Any]) -> datetime:

@@ -10942,6 +10942,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDocument"];
                 };
             };
+            /** @description `too_many_drafts`: Files of the tenant that are looked at have as many bytes as they may */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
             /** @description `payload_too_large`: The request is too large */
             413: {
                 headers: {

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 from zoneinfo import ZoneInfo, available_timezones
 
-from discreet.errors import InvalidInput, PayloadTooLarge
+from discreet.errors import FieldIssue, InvalidInput, PayloadTooLarge
 
 MEMORY_A_BYTE = {"csv": 16, "json": 24, "xlsx": 120, "omx": 40, "parquet": 60}
 """Of a file, in the reader, at most: texts of cells take some fifteen times their letters, and some
@@ -28,6 +28,8 @@ HOME = (
     "read it at home (--local, or local=True), where its arrays are all that is sent; or send a "
     "file with the columns of its kind, or a source's blocks"
 )
+LONGEST = 1000
+"""Letters of a text that is told of a file: some list names that stand in it."""
 _zones: list[ZoneInfo] = []
 """All time zones: `ZoneInfo` finds one as long as somebody holds it."""
 
@@ -110,11 +112,15 @@ def read(
             job["kind"], source, public, columns, form=form, by=block["by"], name=block["name"]
         )
     except TableError as error:
-        raise InvalidInput(issues_of(error, "/content")) from None
+        told = (
+            FieldIssue(one.pointer, _short(one.detail), one.more and _short(one.more))
+            for one in issues_of(error, "/content")
+        )
+        raise InvalidInput(told) from None
     except MissingExtra as error:
         raise InvalidInput(str(error), pointer="/content") from None
     return Described(
-        {**reading.public, **_described(stored)}, _arrow(reading), printable(reading.notes)
+        {**reading.public, **_described(stored)}, _arrow(reading), _short(printable(reading.notes))
     )
 
 
@@ -146,7 +152,7 @@ def _arrow(reading: Any) -> Any:
 
 def preview(job: Mapping[str, Any], opened: Callable[[], BinaryIO], size: int) -> dict[str, Any]:
     """What a file would be read as, for its owner: `readers.preview`. job: as of `read`."""
-    from discreet.problems.descriptions import printable  # noqa: PLC0415
+    from discreet.problems.descriptions import MOST_COLUMNS, printable  # noqa: PLC0415
     from discreet_client import readers  # noqa: PLC0415
 
     form, public = job["format"], dict(job["public"] or {})
@@ -158,8 +164,23 @@ def preview(job: Mapping[str, Any], opened: Callable[[], BinaryIO], size: int) -
         found = readers.not_read(str(error))
     else:
         found = readers.preview(job["kind"], opened, public, form=form)
-    told_of: dict[str, Any] = printable(found)
+    names = found["columns"]
+    if len(names) > MOST_COLUMNS:  # a description has no more
+        found["columns"] = names[:MOST_COLUMNS]
+        says = f"of {len(names):,} columns the first {MOST_COLUMNS:,} are shown"
+        found["notes"] = [*found["notes"], says]
+    told_of: dict[str, Any] = _short(printable(found))
     return told_of
+
+
+def _short(value: Any) -> Any:
+    """A value of JSON whose texts end after LONGEST letters: what is told of a file is held by the
+    API, and does not grow with the file."""
+    if isinstance(value, str):
+        return value if len(value) <= LONGEST else f"{value[:LONGEST]}…"
+    if isinstance(value, Mapping):
+        return {_short(name): _short(one) for name, one in value.items()}
+    return [_short(one) for one in value] if isinstance(value, list) else value
 
 
 # Before the walls ---------------------------------------------------------------------------------

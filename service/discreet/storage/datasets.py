@@ -16,6 +16,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from discreet.storage.database import Row, lock_key, one_of
 from discreet.storage.tables import UNFINISHED, Dataset, DatasetChunk, DatasetRevision, Job
 
+OF_CONTENTS = ("datasets", "dataset_chunks", "reads", "read_chunks")
+"""Tables in which dead rows are what was erased."""
 CHUNKS_AT_ONCE = 4
 """Of a content, which are in memory and on their way to the database: it stores one while the next
 is sent."""
@@ -263,11 +265,10 @@ SELECT extract(epoch FROM current_setting('checkpoint_timeout')::interval)::inte
 async def dead_contents(connection: AsyncConnection) -> bool:
     """Whether this role may vacuum contents, and there is something to clear away."""
     found = (await traces(connection))["vacuumed"]
-    dead = (
-        "SELECT sum(n_dead_tup) > 0 FROM pg_stat_user_tables WHERE relname IN ('datasets', "
-        "'dataset_chunks')"
+    dead = "SELECT sum(n_dead_tup) > 0 FROM pg_stat_user_tables WHERE relname = ANY (:tables)"
+    return bool(
+        found and (await connection.execute(text(dead), {"tables": list(OF_CONTENTS)})).scalar()
     )
-    return bool(found and (await connection.execute(text(dead))).scalar())
 
 
 async def expired(connection: AsyncConnection, most: int = 100) -> list[str]:

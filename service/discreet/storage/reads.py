@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import delete, func, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from discreet.storage.database import Row, one_of
+from discreet.storage.database import Row, lock_key, one_of
 from discreet.storage.datasets import CHUNKS_AT_ONCE
 from discreet.storage.tables import Read, ReadChunk
 
@@ -56,13 +56,32 @@ async def remove(connection: AsyncConnection, tenant_id: str, read_id: str) -> R
     return one_of(await connection.execute(statement))
 
 
-async def remove_oldest(
-    connection: AsyncConnection, tenant_id: str, principal: str, keep: int
-) -> list[Row]:
-    """Erase all files of a principal but the newest; their rows as they were."""
-    own = select(Read.id).where(Read.tenant_id == tenant_id, Read.principal == principal)
-    old = own.order_by(Read.created_at.desc(), Read.id).offset(keep)
-    found = await connection.execute(delete(Read).where(Read.id.in_(old)).returning(Read))
+async def lock_tenant(connection: AsyncConnection, tenant_id: str) -> None:
+    """Lock out other files of the tenant until this transaction ends, so that they can be
+    counted."""
+    await lock_key(connection, f"reads/{tenant_id}")
+
+
+async def sealed_bytes(connection: AsyncConnection, tenant_id: str, gone: Iterable[str]) -> int:
+    """Of all files of a tenant but these."""
+    statement = select(func.coalesce(func.sum(Read.sealed_bytes), 0)).where(
+        Read.tenant_id == tenant_id, Read.expires_at > func.now(), Read.id.not_in(list(gone))
+    )
+    return int((await connection.execute(statement)).scalar_one())
+
+
+async def newest(connection: AsyncConnection, tenant_id: str, principal: str) -> list[str]:
+    """The files of a principal that are still here, the newest first."""
+    statement = select(Read.id).where(
+        Read.tenant_id == tenant_id, Read.principal == principal, Read.expires_at > func.now()
+    )
+    found = await connection.execute(statement.order_by(Read.created_at.desc(), Read.id))
+    return list(found.scalars())
+
+
+async def remove_all(connection: AsyncConnection, ids: Iterable[str]) -> list[Row]:
+    """Erase these files; their rows as they were."""
+    found = await connection.execute(delete(Read).where(Read.id.in_(list(ids))).returning(Read))
     return [dict(row) for row in found.mappings()]
 
 

@@ -115,7 +115,7 @@ async def vacuum(services: Services) -> bool:
     async with services.database.transaction(SYSTEM) as connection:
         if not await datasets.dead_contents(connection):
             return False
-    await services.database.vacuum("datasets", "dataset_chunks")
+    await services.database.vacuum(*datasets.OF_CONTENTS)
     return True
 
 

@@ -7,14 +7,16 @@ and nothing of what the reader found is kept.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import anyio.to_thread
+from sqlalchemy.ext.asyncio import AsyncConnection
 
-from discreet.errors import InvalidInput, NotFound, Unavailable
+from discreet.errors import Conflict, DiscreetError, InvalidInput, Limit, NotFound, Unavailable
+from discreet.observability import faults
 from discreet.problems import DATASETS
 from discreet.problems.descriptions import completed
 from discreet.storage import audit_log, reads, sealing
@@ -37,17 +39,37 @@ MOST_FILES = 10
 Row = dict[str, Any]
 
 
+class TooManyDrafts(Conflict):
+    """The files of a tenant that wait for their registration have as many bytes as they may."""
+
+    code = "too_many_drafts"
+
+    def __init__(self, allowed: int, taken: int, size: int, own: Sequence[str]) -> None:
+        way = "wait until the day of others' files is over"
+        if own:
+            way = f"register or delete one of yours (DELETE /v1/reads/{{id}}: {', '.join(own)})"
+        super().__init__(
+            f"files of this tenant that are looked at may have {allowed} bytes together "
+            f"(draft_bytes); those that are here have {taken}, and this one has {size}: {way}, or "
+            "register this one without a look (POST /v1/datasets)"
+        )
+        self.limit = Limit("draft_bytes", "bytes", allowed, taken + size)
+
+
 async def look(
     services: Services, principal: Principal, asked: ReadRequest, upload: Upload
 ) -> dict[str, Any]:
     """What a file that came would be read as, and the draft that it is now. Errors:
-    `uploads.Reader.read`, `NoRoom`."""
+    `uploads.Reader.read`, `NoRoom`, TooManyDrafts."""
+    read_id = new_id("read")
     with upload.file:
         require(principal, "owner")
         if asked.format is not None:
             upload.format = asked.format
+        await require_room(services, principal, upload.sealed_bytes)
+        await _note(services, principal, asked, read_id)
         found = await _preview(services, principal, asked, upload)
-        row = await _keep(services, principal, asked, upload)
+        row = await _keep(services, principal, read_id, upload)
     return {**view(row), **found}
 
 
@@ -62,10 +84,15 @@ async def look_again(
     with upload.file:
         if asked.format is not None:
             upload.format = asked.format
+        await _note(services, principal, asked, row["id"])
         found = await _preview(services, principal, asked, upload)
-    async with services.database.transaction(principal.tenant_id) as connection:
-        await audit_log.note(connection, principal, "read.look", row["id"], kind=asked.kind)
     return {**view(row), **found}
+
+
+async def require_room(services: Services, principal: Principal, size: int) -> None:
+    """TooManyDrafts where a file of so many bytes would not be kept."""
+    async with services.database.transaction(principal.tenant_id) as connection:
+        await _make_room(services, connection, principal, size)
 
 
 async def find(services: Services, principal: Principal, read_id: str) -> Row:
@@ -107,10 +134,10 @@ async def open_draft(services: Services, principal: Principal, read_id: str) -> 
             stored = services.objects.read(row["object_name"])
             await anyio.to_thread.run_sync(_copy, stored, upload)
         if os.fstat(upload.file.descriptor).st_size < row["sealed_bytes"]:
-            await find(services, principal, read_id)  # erased while it was copied
-    except StorageTrouble:
+            raise sealing.SealBroken("the file is shorter than what was stored")
+    except (StorageTrouble, sealing.SealBroken):
         upload.close()
-        await find(services, principal, read_id)
+        await find(services, principal, read_id)  # erased while it was copied
         raise
     except BaseException:
         upload.close()
@@ -167,36 +194,66 @@ async def _preview(
     return await services.reader.preview(upload, job, services.settings.job_memory_bytes)
 
 
+async def _note(services: Services, principal: Principal, asked: ReadRequest, read_id: str) -> None:
+    """Before the file is read: an entry behind that would tell others how long that took."""
+    async with services.database.transaction(principal.tenant_id) as connection:
+        await audit_log.note(connection, principal, "read.look", read_id, kind=asked.kind)
+
+
+async def _make_room(
+    services: Services,
+    connection: AsyncConnection,
+    principal: Principal,
+    size: int,
+    coming: str = "",
+) -> list[str]:
+    """The oldest files of the principal, whose place the one takes that is coming. TooManyDrafts
+    where it would find no room also without them."""
+    own = await reads.newest(connection, principal.tenant_id, principal.name)
+    own = [one for one in own if one != coming]
+    staying, old = own[: MOST_FILES - 1], own[MOST_FILES - 1 :]
+    taken = await reads.sealed_bytes(connection, principal.tenant_id, [*old, coming])
+    if taken + size > services.settings.draft_bytes:
+        raise TooManyDrafts(services.settings.draft_bytes, taken, size, staying)
+    return old
+
+
 @sealing_step
-async def _keep(
-    services: Services, principal: Principal, asked: ReadRequest, upload: Upload
-) -> Row:
-    read_id, secrets, objects = new_id("read"), services.secrets, services.objects
+async def _keep(services: Services, principal: Principal, read_id: str, upload: Upload) -> Row:
+    secrets, objects = services.secrets, services.objects
     wrapped = await anyio.to_thread.run_sync(sealing.wrap, secrets, read_id, upload.key)
     name = None
     if objects is not None and upload.sealed_bytes > services.settings.object_bytes:
         name = read_id
         parts = upload.file.parts(STREAM_CHUNK_BYTES)
         await anyio.to_thread.run_sync(objects.write, name, parts)
-    async with services.database.transaction(principal.tenant_id) as connection:
-        row = await reads.add(
-            connection,
-            upload.file.parts(STREAM_CHUNK_BYTES) if name is None else (),
-            id=read_id,
-            tenant_id=principal.tenant_id,
-            principal=principal.name,
-            format=upload.format,
-            plain_bytes=upload.plain_bytes,
-            sealed_bytes=upload.sealed_bytes,
-            content_key_id=secrets.content_key_id,
-            wrapped_key=wrapped,
-            object_name=name,
-            expires_at=datetime.now(UTC) + timedelta(hours=HOURS),
-        )
-        still_known(services, secrets)
-        await audit_log.note(connection, principal, "read.look", read_id, kind=asked.kind)
-        old = await reads.remove_oldest(connection, principal.tenant_id, principal.name, MOST_FILES)
-    for one in old:
+        faults.point("read.object_written")
+    try:
+        async with services.database.transaction(principal.tenant_id) as connection:
+            row = await reads.add(
+                connection,
+                upload.file.parts(STREAM_CHUNK_BYTES) if name is None else (),
+                id=read_id,
+                tenant_id=principal.tenant_id,
+                principal=principal.name,
+                format=upload.format,
+                plain_bytes=upload.plain_bytes,
+                sealed_bytes=upload.sealed_bytes,
+                content_key_id=secrets.content_key_id,
+                wrapped_key=wrapped,
+                object_name=name,
+                expires_at=datetime.now(UTC) + timedelta(hours=HOURS),
+            )
+            still_known(services, secrets)
+            # Each counts the files of those before it: of two at once both would find room.
+            await reads.lock_tenant(connection, principal.tenant_id)
+            old = await _make_room(services, connection, principal, upload.sealed_bytes, read_id)
+            gone = await reads.remove_all(connection, old)
+            faults.point("read.written")
+    except DiscreetError:  # so it was not committed
+        await _forget(services, {"object_name": name})
+        raise
+    for one in gone:
         await _forget(services, one)
     return row
 

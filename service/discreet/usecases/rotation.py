@@ -183,7 +183,13 @@ async def _reads(services: Services) -> int:
         found = await secrets.reads_by_others(connection, keys.content_key_id)
         for row in found:
             name, old = row["id"], row["content_key_id"]
-            data_key = sealing.unwrap(keys, old, name, bytes(row["wrapped_key"]))
+            try:
+                data_key = sealing.unwrap(keys, old, name, bytes(row["wrapped_key"]))
+            except sealing.SealBroken as error:
+                raise sealing.SealBroken(
+                    f"the file {name} that was looked at does not open: wait until its day is "
+                    "over, then `discreet secrets rewrap`"
+                ) from error
             wrapped = sealing.wrap(keys, name, data_key)
             await secrets.rewrapped_read(connection, name, keys.content_key_id, wrapped)
     return len(found)

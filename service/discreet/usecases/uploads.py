@@ -394,7 +394,7 @@ class Reader:
         self, upload: Upload, job: dict[str, Any], memory_bytes: int
     ) -> dict[str, Any]:
         """What an upload would be read as (`isolation.reading.preview`). Errors as of `read`."""
-        # Its child holds one of few places, also when whoever asked has gone.
+        # Its child holds one of few places.
         limits = Limits(memory_bytes, LOOK_SECONDS, WALL_SECONDS, 0, ANSWER_BYTES, 0)
         found, _ = await self.call(
             "preview", {**job, **_given(upload)}, b"", limits, (upload.file.descriptor,)

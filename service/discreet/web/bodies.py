@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from functools import lru_cache
@@ -115,6 +116,34 @@ async def _turn(request: Request) -> AsyncIterator[None]:
         free.release()
 
 
+def declared(request: Request) -> int:
+    """The length of the body by its header; 0 where that does not say it."""
+    said = request.headers.get("content-length", "")
+    return int(said) if said.isascii() and said.isdigit() else 0
+
+
+async def while_there(request: Request, work: Coroutine[Any, Any, Answer]) -> Answer:
+    """What `work` makes, which is ended when whoever asked has gone: of the body nothing is left to
+    come. InvalidInput, which nobody hears."""
+
+    async def gone() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    asked, leaving = asyncio.ensure_future(work), asyncio.ensure_future(gone())
+    going_on = (asked, leaving)
+    try:
+        await asyncio.wait(going_on, return_when=asyncio.FIRST_COMPLETED)
+        if leaving.done() and not asked.done():
+            says = "the client closed the connection before it was answered"
+            raise InvalidInput(says, code="invalid_json")
+        return await asked
+    finally:
+        for one in going_on:
+            one.cancel()
+        await asyncio.gather(*going_on, return_exceptions=True)
+
+
 async def parts(request: Request, most: Limit, *, form: bool = False) -> AsyncIterator[bytes]:
     """The body as it comes, refused as soon as it is known to be over the limit."""
     encoding = request.headers.get("content-encoding", "identity")
@@ -124,9 +153,8 @@ async def parts(request: Request, most: Limit, *, form: bool = False) -> AsyncIt
         )
     if not form and request.headers.get("content-type", "").lower().startswith("multipart/"):
         raise InvalidInput("this is a multipart form; this call takes JSON", code="invalid_json")
-    declared = request.headers.get("content-length", "")
-    if declared.isascii() and declared.isdigit() and int(declared) > most.allowed:
-        raise PayloadTooLarge(limit=replace(most, came=int(declared)))
+    if (length := declared(request)) > most.allowed:
+        raise PayloadTooLarge(limit=replace(most, came=length))
     came = 0
     try:
         async for part in request.stream():

@@ -53,6 +53,22 @@ CODES: dict[str, Code] = {
         "a tenant may store 1000 public objects such as networks, and 1073741824 bytes in all; "
         "delete some that no job names",
     ),
+    "too_many_drafts": Code(
+        409,
+        "Files of the tenant that are looked at have as many bytes as they may",
+        "files of this tenant that are looked at may have 4294967296 bytes together (draft_bytes); "
+        "those that are here have 4294966272, and this one has 4096: register or delete one of "
+        "yours (DELETE /v1/reads/{id}: read_1DkLuJ3mW4pS), or register this one without a look "
+        "(POST /v1/datasets)",
+        {
+            "limit": {
+                "setting": "draft_bytes",
+                "unit": "bytes",
+                "allowed": 4294967296,
+                "came": 4294970368,
+            }
+        },
+    ),
     "object_in_use": Code(
         409,
         "A job names this object",

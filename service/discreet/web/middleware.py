@@ -23,7 +23,7 @@ UNTIMED = re.compile(
     r"POST (/v1/datasets|/v1/reads|/datasets/(upload|content|address|read|reading)"
     r"|/datasets/[^/]+/correct(/read|/reading)?"
     r"|/v1/sources/[^/]+/blocks|/sources/[^/]+/(upload|address))"
-    r"|PATCH /v1/(datasets|sources)/[^/]+"
+    r"|PATCH /v1/(datasets|sources)/[^/]+|DELETE /v1/(datasets|reads)/[^/]+"
 )
 """How long such a request takes, which reads or checks a content, may depend on it, so no metric
 and no trace shows it."""

@@ -205,9 +205,20 @@ async def read(
         if not _is_form(request):
             coming = bodies.parts(request, Limit("metadata_bytes", "bytes", METADATA_BYTES))
             value = bodies.value_of(b"".join([part async for part in coming]))
-            return await reads.look_again(services, principal, bodies.validate(_READ, value))
+            return await look_again(request, principal, bodies.validate(_READ, value))
+        least = max(0, bodies.declared(request) - METADATA_BYTES)  # what is certainly the file's
+        await reads.require_room(services, principal, least)
         asked, upload = await _multipart(request, services.settings, said or _look)
-        return await reads.look(services, principal, asked, upload)
+        with upload.file:
+            looking = reads.look(services, principal, asked, upload)
+            return await bodies.while_there(request, looking)
+
+
+async def look_again(request: Request, principal: Principal, asked: ReadRequest) -> dict[str, Any]:
+    """A look at a file that is here, as long as whoever asked is there. Errors:
+    `reads.look_again`."""
+    looking = reads.look_again(request.app.state.services, principal, asked)
+    return await bodies.while_there(request, looking)
 
 
 def _look(metadata: bytes, content: bool | None) -> ReadRequest:
@@ -368,8 +379,7 @@ async def _multipart(
     request: Request, settings: Settings, settled: Settled[Given]
 ) -> tuple[Given, Upload]:
     most = settings.upload_bytes
-    declared = request.headers.get("content-length", "")
-    if declared.isdigit() and int(declared) > most:
+    if (declared := bodies.declared(request)) > most:
         raise PayloadTooLarge(f"an upload may have {most} bytes, this one has {declared}")
     form = _Form(request.headers["content-type"], settings, settled)
     received, waiting, piece = 0, 0, list[bytes]()

@@ -974,6 +974,7 @@ def look_at_file(body: models.ReadRequest) -> Operation[models.LookAnswer]:
         token_expired, token_invalid, unauthenticated
     403 forbidden, no_role, reads_no_names, several_tenants
     404 not_found
+    409 too_many_drafts
     413 payload_too_large
     422 invalid_input, invalid_parameter
     429 rate_limited, too_many_bodies, too_many_uploads

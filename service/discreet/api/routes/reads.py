@@ -24,7 +24,7 @@ router = APIRouter(prefix="/v1/reads", tags=["datasets"])
         roles=["owner"],
         answers={200: LookAnswer},
         codes=[
-            *("invalid_multipart", "not_found", "reads_no_names"),
+            *("invalid_multipart", "not_found", "reads_no_names", "too_many_drafts"),
             *("storage_unavailable", "storage_full", "storage_denied", "spool_unavailable"),
             *("reader_not_started", "not_read", "not_isolated", "too_many_uploads"),
         ],

@@ -31,7 +31,7 @@ from discreet.problems import DATASETS, KINDS
 from discreet.problems.datasets import DatasetSettings
 from discreet.problems.numbers import PRESETS
 from discreet.problems.road_networks.network import RoadNetwork
-from discreet.usecases import budgets, corrections, datasets, erasure, objects, reads
+from discreet.usecases import budgets, corrections, datasets, erasure, objects
 from discreet.usecases.places import staying
 from discreet.usecases.requests import DatasetRequest, ReadRequest
 from discreet.usecases.services import Services
@@ -163,7 +163,7 @@ class Sent:
 
 
 async def _looked(
-    services: Services, viewer: Viewer, metadata: dict[str, Any], refused: DiscreetError | None
+    request: Request, viewer: Viewer, metadata: dict[str, Any], refused: DiscreetError | None
 ) -> tuple[dict[str, Any] | None, DiscreetError | None]:
     """What the file that `metadata` names would be read as, and what is to be said as refused:
     before all else that the file is not here any more, which `metadata` then does not name. Where
@@ -171,7 +171,7 @@ async def _looked(
     if "draft" not in metadata:
         return None, refused
     try:
-        return await reads.look_again(services, viewer.principal, _asked(metadata)), refused
+        return await uploads.look_again(request, viewer.principal, _asked(metadata)), refused
     except NotFound as error:
         metadata.pop("draft")
         return None, error
@@ -182,7 +182,7 @@ async def _looked(
     plain = {name: one for name, one in told.items() if name not in ("reader", "columns")}
     try:
         asked = _asked({**metadata, "public": plain})
-        found = await reads.look_again(services, viewer.principal, asked)
+        found = await uploads.look_again(request, viewer.principal, asked)
     except DiscreetError:
         return None, refused
     return {**found, "issues": []}, refused
@@ -389,7 +389,7 @@ async def _content_page(
     content lies. After a refusal with what was typed."""
     kind, public = str(metadata.get("kind")), metadata.get("public")
     if found is None:
-        found, refused = await _looked(services, viewer, metadata, refused)
+        found, refused = await _looked(request, viewer, metadata, refused)
     text = json.dumps(metadata)
     told = public if isinstance(public, dict) else {}
     return render(
@@ -570,7 +570,7 @@ async def _again(
     kind, public = str(row["kind"]), metadata.get("public")
     told = public if isinstance(public, dict) else {}
     if found is None:
-        found, refused = await _looked(services, viewer, metadata, refused)
+        found, refused = await _looked(request, viewer, metadata, refused)
     content = {
         "reading": reading_forms.shown(kind, told, found, typed or {}, refused),
         "metadata_text": json.dumps(metadata),

@@ -16,6 +16,7 @@ rows, which end at padded times, and not by the audit log, which would say when 
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -70,6 +71,7 @@ WAYS_OUT = frozenset(
     )
 )
 """Only these, for what a value holds may look like one."""
+_QUOTED = re.compile(r"'.*'|\".*\"", re.DOTALL)
 CAUSES = sorted({one.cause for one in vars(cells).values() if isinstance(one, cells.Refusal)})
 """What readers say of a text that means nothing: of the text they say no more."""
 
@@ -179,7 +181,10 @@ def _told(issue: FieldIssue, kind: str, columns: Mapping[str, str]) -> FieldIssu
         words = {*issue.pointer.split("/"), *said.split("'")}
         column = min(own & words, default=None)
         column = columns.get(column, column) if column is not None else None
-    rule = next((rule for signs, rule in RULES if any(one in said for one in signs)), OTHERWISE)
+    # Without what stands in cells, which may look like a sign: in quotes, or named by the pointer.
+    plain, last = _QUOTED.sub("", said), issue.pointer.rpartition("/")[2]
+    plain = plain.replace(last, "") if last and last not in own else plain
+    rule = next((rule for signs, rule in RULES if any(one in plain for one in signs)), OTHERWISE)
     rule = next((cause for cause in CAUSES if said.startswith(cause)), rule) if found else rule
     more = {"column": column, "cause": rule}
     says = rule if column is None else f"column {column!r}: {rule}"
