@@ -839,7 +839,7 @@ def _of_arrow(name: str, column: Any) -> NDArray[Any] | Texts:
     import pyarrow as pa  # noqa: PLC0415 - optional
 
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    if pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+    if pa.types.is_nested(kind) or any(is_bytes(kind) for is_bytes in _are_bytes(pa.types)):
         raise TableError(
             f"column {name[:40]} holds {str(kind)[:40]}: one number, text or time a row is needed, "
             "so let each part have a column of its own"
@@ -859,6 +859,10 @@ def _of_arrow(name: str, column: Any) -> NDArray[Any] | Texts:
         found[lacks] = None
         return found
     return np.asarray(column.to_numpy())
+
+
+def _are_bytes(types: Any) -> tuple[Callable[[Any], bool], ...]:
+    return types.is_binary, types.is_large_binary, types.is_binary_view, types.is_fixed_size_binary
 
 
 def _array(column: Any) -> NDArray[Any]:
