@@ -163,6 +163,10 @@ class TableError(ValueError):
         return cls("\n".join([*lines, below] if below else lines), "", *told[:MOST_NAMED])
 
 
+class NoRows(TableError):
+    """A table of names only: a block of a source that has no records."""
+
+
 class WrongCell(TableError):
     """What stands in a column, and not what is asked of all of them."""
 
@@ -297,7 +301,7 @@ class Table:
         lacks = missing(values)
         if not may_lack:
             self.refuse(lacks, column, f"a value is missing{self.lacking}", about=self.lacks)
-        if values.dtype.kind in "biuf":
+        if values.dtype.kind in ("biuf" if truths else "iuf"):
             figures: Floats = values.astype(np.float64)
             self.refuse(~lacks & ~np.isfinite(figures), column, NO_NUMBER.cause, values)
             return figures
@@ -321,7 +325,7 @@ class Table:
     def _number(self, value: Any, *, truths: bool) -> float | Refusal:
         if not isinstance(value, str):
             try:
-                figure = float(value)
+                figure = math.nan if isinstance(value, bool) and not truths else float(value)
             except (TypeError, ValueError, OverflowError):
                 return NO_NUMBER
             return figure if math.isfinite(figure) else NO_NUMBER
@@ -670,7 +674,7 @@ def read_csv(
     if broken and not (broken_too and rows):
         raise TableError.of(broken)
     if not rows:
-        raise TableError(f"{name} has no row below its line of names")
+        raise NoRows(f"{name} has no row below its line of names")
     columns = dict[str, Any]()
     for column, values in zip(header, zip(*rows, strict=True), strict=True):
         named = (names or {}).get(column, ())
@@ -829,8 +833,10 @@ def from_columns(source: Any) -> Table:
             + ", ".join(f"{str(n)[:40]} has {s}" for n, s in [*sizes.items()][:MOST_NAMED])
             + (f" and {len(sizes) - MOST_NAMED:,} more" if len(sizes) > MOST_NAMED else "")
         )
-    if not columns or not next(iter(columns.values())).size:
+    if not columns:
         raise TableError("the table is empty")
+    if not next(iter(columns.values())).size:
+        raise NoRows("the table is empty")
     return Table(columns, np.arange(next(iter(columns.values())).size))
 
 
