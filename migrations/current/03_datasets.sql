@@ -57,6 +57,7 @@ CREATE TABLE datasets (
   place bytea,  -- the address there, and for whom it is fetched, sealed under the content's own key; null: erased, or it is stored
   seen_at timestamptz,  -- when the content was last found unchanged at its place; null: it is stored
   revision integer NOT NULL DEFAULT 1,  -- which public part and content that are: one more with each correction
+  zone_names bytea,  -- HMAC-SHA256 of the names of its zones in their order, by which its file was read; null: by numbers
   CONSTRAINT datasets_mode CHECK (mode IN ('private', 'simulation')),
   CONSTRAINT datasets_in_source CHECK (
     (source_id IS NULL) = (block IS NULL) AND (source_id IS NULL) = (version IS NULL)
@@ -80,7 +81,7 @@ ALTER TABLE datasets FORCE ROW LEVEL SECURITY;
 CREATE POLICY own_tenant ON datasets USING (current_setting('discreet.tenant', true) IN (tenant_id, '*'));
 GRANT SELECT, INSERT, MAINTAIN,
   UPDATE (content_key_id, wrapped_key, sealed_bytes, object_name, expires_at, delete_after_job, deleted_at, stays, place,
-    seen_at, public, digest, revision)
+    seen_at, public, digest, revision, zone_names)
   ON datasets TO discreet_app;  -- MAINTAIN to vacuum what was erased; before PostgreSQL 17, which has no such right, not
 
 -- What a dataset was before a correction. Its digest still finds the account, so that no content comes to a second budget.

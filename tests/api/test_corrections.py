@@ -16,6 +16,7 @@ from discreet.cli import app
 from discreet_client import canonical
 from discreet_client.client import Client
 from discreet_client.errors import ApiError, InvalidInput, NotFound
+from discreet_client.rest import operations
 from tests import bodies
 from tests.conftest import Installation
 from tests.dashboard.browsing import Browser
@@ -415,6 +416,53 @@ def test_a_block_is_corrected_with_its_source(api_only: Installation) -> None:
 
 
 # Clients ------------------------------------------------------------------------------------------
+
+
+def test_a_network_whose_zones_stand_in_another_order_is_refused(api_only: Installation) -> None:
+    """Zone k is node k: a right answer would be shown at other places."""
+    table = {"von": ["Ost", "West"], "nach": ["West", "Nord"], "count": [5, int(next(_numbers))]}
+    columns = {"origin": "von", "destination": "nach"}
+    public = {"unit": "request", "zones": 3, "periods": 1, "period_minutes": 60}
+    ways = [(1, 2), (2, 3), (3, 1)]
+    links = [
+        {"tail": tail, "head": head, "free_flow_time": 1, "capacity": 9} for tail, head in ways
+    ]
+    network = {"nodes": 3, "links": links, "node_names": ["West", "Nord", "Ost"]}
+    right = {**network, "node_names": [" Ost ", "West", "Nord"]}
+    with api_only.client() as client:
+
+        def add(zones: Any) -> str:
+            made = client.datasets.add(
+                {**table, "period": [0, 0]},
+                kind="routing",
+                public={**public, "reader": {"zones": zones}},
+                columns=columns,
+                cap=1,
+                name=f"order {next(_numbers)}",
+                other_people=True,
+            )
+            return str(made["id"])
+
+        def plan(dataset: str, roads: Any) -> Json:
+            asked = {"kind": "routing", "dataset": dataset, "network": roads}
+            return client.plan(asked, epsilon=0.1)
+
+        body = {"name": f"order {next(_numbers)}", "network": right}
+        stored = client.call(operations.add_network(body))["id"]
+        for zones in (["Ost", "West", "Nord"], {"Ost": 1, "West": 2, "Nord": 3}):
+            dataset = add(zones)
+            assert plan(dataset, right)
+            assert plan(dataset, {**network, "node_names": None})
+            with pytest.raises(InvalidInput, match="in another order: zone 1 must be its node 1"):
+                plan(dataset, network)
+            with pytest.raises(InvalidInput, match="in another order"):
+                client.solve({"kind": "routing", "dataset": dataset, "network": network}, epsilon=1)
+            table["count"][1] = int(next(_numbers))
+        dataset = add({"network": stored})
+        assert plan(dataset, stored)
+        assert plan(dataset, right)
+        with pytest.raises(InvalidInput, match="zone 1 is 'West' in it, and was ' Ost ' in the"):
+            plan(dataset, network)
 
 
 def test_sdk_and_command_line_correct(api_only: Installation, tmp_path: Path) -> None:

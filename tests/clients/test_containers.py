@@ -207,7 +207,7 @@ def test_all_mistakes_come_at_once_each_with_its_way_out() -> None:
         (4, "destination", None, 1, "reader.missing"),
         (3, "origin", "9", 1, "public.zones"),
         (2, "count", "1.234", 2, "reader.decimal"),
-        (3, "count", "many", 1, None),
+        (3, "count", "many", 1, "reader.missing_words"),
     ]
     assert found[3]["last"] == 5
     assert json.loads(json.dumps(found)) == found

@@ -388,6 +388,8 @@ def test_waiting_is_as_long_as_the_server_asks() -> None:
         attempts.refused(httpx.Response(503))
     once = Attempts(repeatable=False, server="here")
     assert once.refused(httpx.Response(429)) > 0  # it did nothing
+    starting = {"code": "reader_not_started"}
+    assert once.refused(httpx.Response(503, json=starting)) > 0  # before it was received
     with pytest.raises(discreet_client.ServerError):
         once.refused(httpx.Response(503))
     never_sent = Attempts(repeatable=False, server="here")

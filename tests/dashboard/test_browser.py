@@ -122,7 +122,7 @@ def test_a_job_from_its_form_to_its_drawn_result(people: Tenant, kind: str, tmp_
             seen.go(f"/jobs/new?kind={kind}")
         page.get_by_role("button", name="What would this cost?").click()
         page.get_by_role("heading", name="It would cost").wait_for()
-        if kind == "off_policy_evaluation":  # a server that is full refuses the first look at it
+        if kind == min(KINDS):  # a server that is full refuses the first look at it
             page.route("**/jobs/*/events", lambda route: route.fulfill(status=429), times=1)
         page.get_by_role("button", name="Submit for").click()
         page.get_by_role("heading", name="Result", exact=True).wait_for()

@@ -452,7 +452,7 @@ def test_nothing_is_chosen_by_a_kind_outside_its_folder() -> None:
 
     Each study of a paper is of one kind; its folder and the registry name it, and so do an SDK's
     own tests, and the registry of the client's readers with what they propose: what tables a field
-    keeps is of its kind alone. So do the files by which the service's reader rehearses them.
+    keeps is of its kind alone.
     """
     service, clients = ROOT / "service/discreet", ROOT / "clients"
     own = (
@@ -461,11 +461,7 @@ def test_nothing_is_chosen_by_a_kind_outside_its_folder() -> None:
         service / "problems/__init__.py",
     )
     package = clients / "python/discreet_client"
-    readers = (
-        package / "readers.py",
-        package / "proposals.py",
-        service / "isolation/described.py",
-    )
+    readers = (package / "readers.py", package / "proposals.py")
     apart = (
         *own,
         *readers,

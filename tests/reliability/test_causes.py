@@ -34,7 +34,7 @@ from discreet.storage.database import SYSTEM, trouble
 from discreet.storage.objects import Objects, StorageTrouble
 from discreet.storage.schema import revisions
 from discreet.storage.tenants import Principal
-from discreet.usecases import endings, running
+from discreet.usecases import endings, running, uploads
 from discreet.usecases import jobs as job_uses
 from discreet.usecases.services import Services, open_services
 from discreet.web.codes import CODES
@@ -139,6 +139,22 @@ def test_a_fork_server_that_does_not_start(
         )
 
     inside(settings, work)
+
+
+def test_an_upload_does_not_wait_until_all_is_compiled(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A first start takes minutes on a busy machine, and clients wait one."""
+    causes.hanging_fork_server(monkeypatch)
+    monkeypatch.setattr(uploads, "START_SECONDS", 0.05)
+
+    async def go() -> None:
+        async with causes.served(settings) as client:
+            answer = await causes.upload(client, b"period,origin,destination,count\n0,1,2,3\n")
+            assert (answer.status_code, answer.json()["code"]) == (503, "reader_not_started")
+            assert "still being compiled" in answer.json()["detail"]
+
+    asyncio.run(go())
 
 
 def test_a_fork_server_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -80,7 +80,7 @@ class Refusal(NamedTuple):
     """What would be read instead."""
 
 
-NO_NUMBER = Refusal("a number is needed", "", "12.5")
+NO_NUMBER = Refusal("a number is needed", "missing_words", "12.5")
 NOT_FINITE = Refusal("a number is needed", "finite", "12.5")
 TOO_LARGE = Refusal("this number is too large")
 POINT_OR_THOUSANDS = Refusal("is this a fraction, or are thousands parted by a point?", "decimal")
@@ -89,11 +89,11 @@ A_COMMA = Refusal("a number with a decimal point is needed", "decimal")
 GROUPED = Refusal("a number without points for thousands is needed", "thousands")
 NO_TIME = Refusal(
     "a time such as 2026-11-21, 2026-11-21T15:00 or 21.11.2026 15:00 is needed",
-    "",
+    "missing_words",
     "2026-11-21T15:00",
 )
 WHICH_FIRST = Refusal("is the day first here, or the month?", "dates")
-NO_SUCH_DAY = Refusal("a day and a time that exist are needed", "", "2026-11-21T15:00")
+NO_SUCH_DAY = Refusal("a day and a time that exist are needed", "missing_words", "2026-11-21T15:00")
 SHORT_OFFSET = Refusal(
     "the offset lacks its minutes: write +01:00 instead of +01", "", "2026-11-21T15:00+01:00"
 )

@@ -34,16 +34,18 @@ from discreet_client.tables import (
     is_utf_16,
     missing,
     together,
+    without_missing,
 )
 
 VERSION = 1
 """Of the description."""
+MOST_MISSING_WORDS = 100
 SHOWN = 6
 """Rows of a preview."""
 MOST_SHOWN = 200
 """Columns of a preview's rows."""
 LONGEST_SHOWN = 80
-OF_FILES = ("dates", "decimal", "encoding", "sheet", "thousands", "units_row")
+OF_FILES = ("dates", "decimal", "encoding", "missing_words", "sheet", "thousands", "units_row")
 """Rules of how a table is written, whatever its kind."""
 
 RULES = frozenset((*OF_FILES, *trips.RULES, *patients.RULES, *readings.RULES))
@@ -338,6 +340,7 @@ def _table(
     if not isinstance(encoding, str | None):
         raise TableError('reader.encoding is the encoding of a CSV file, such as "cp1252"')
     ways = {rule: rules.pop(rule) for rule in OF_FILES if rule in rules}
+    words = _missing_words(ways.pop("missing_words", ()))
     file = containers.file_of(source, form)
     if file is not None:
         source = file
@@ -361,8 +364,24 @@ def _table(
         table = containers.table_of(
             source, encoding, rules=ways, grammar=grammar, names=named, broken_too=True
         )
+    if words:
+        table = without_missing(table, words=words)
     grammar = replace(grammar, separator=table.grammar.separator)
     return joined(replace(table, grammar=grammar, encoding=encoding), names), rules
+
+
+def _missing_words(given: Any) -> frozenset[str]:
+    """What stands for a missing value beside what always does."""
+    if (
+        not isinstance(given, list | tuple)
+        or len(given) > MOST_MISSING_WORDS
+        or not all(isinstance(one, str) and one.strip() for one in given)
+    ):
+        raise TableError(
+            'reader.missing_words: a list of texts is needed, such as ["unknown", "-99"], at most '
+            f"{MOST_MISSING_WORDS}"
+        )
+    return frozenset(one.strip() for one in given)
 
 
 def _in_steps(kind: str, table: Table, names: Mapping[str, str]) -> bool:

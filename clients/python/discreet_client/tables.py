@@ -90,6 +90,7 @@ _PUBLIC = re.compile(r"\bpublic\.[a-z_]+(?:\.[a-z_]+)?")
 MICROSECONDS_A_DAY = 86_400_000_000
 READER = {
     "dates": "reader.dates has to say day_first or month_first of dates with slashes",
+    "missing_words": "if it stands for a missing value: reader.missing_words",
     "decimal": 'reader.decimal says "." or ","',
     "thousands": "reader.thousands says which mark parts thousands",
     "units_row": "reader.units_row: true where this row says the units",
@@ -488,19 +489,28 @@ def missing(values: NDArray[Any]) -> NDArray[np.bool_]:
     return np.asarray(lacks, dtype=bool)
 
 
-def without_missing(table: Table, names: Mapping[str, Container[str]] | None = None) -> Table:
+def without_missing(
+    table: Table,
+    names: Mapping[str, Container[str]] | None = None,
+    words: frozenset[str] = MISSING,
+) -> Table:
     """The table in which texts that say that a value is missing are none, unless they are names of
-    their column."""
+    their column. words: such texts; a number among them is one in a column of numbers too."""
+    figures = [float(one) for one in words if one not in MISSING and _is_figure(one)]
     columns = dict[str, Any]()
     for name, values in table.columns.items():
         named = (names or {}).get(name, ())
         if isinstance(values, Texts):
-            columns[name] = _without_missing(values, named)
+            columns[name] = _without_missing(values, named, words)
             continue
+        if figures and values.dtype.kind in "iuf":
+            says_none = np.isin(values, figures)
+            values = values.astype(object)  # noqa: PLW2901
+            values[says_none] = None
         if values.dtype.kind == "O":
             lacks = [
                 isinstance(one, str)
-                and (text := one.strip()) in MISSING
+                and (text := one.strip()) in words
                 and not (text and text in named)
                 for one in values.tolist()
             ]
@@ -511,11 +521,23 @@ def without_missing(table: Table, names: Mapping[str, Container[str]] | None = N
     return replace(table, columns=columns)
 
 
-def _without_missing(texts: Texts, named: Container[str]) -> Texts:
+def _is_figure(text: str) -> bool:
+    try:
+        return math.isfinite(float(text)) and not set(text) & set("_ ")
+    except ValueError:
+        return False
+
+
+def _without_missing(texts: Texts, named: Container[str], words: frozenset[str]) -> Texts:
     import pyarrow as pa  # noqa: PLC0415 - it made the column
     import pyarrow.compute as pc  # noqa: PLC0415
 
-    absent = [one for one in sorted(MISSING) if not (one and one in named)]
+    absent = [one for one in sorted(words) if not (one and one in named)]
+    if texts.raw is None:
+        once, of = texts.coded
+        lacking = set(absent)
+        plain = np.array([None if one in lacking else one for one in once.tolist()], dtype=object)
+        return Texts(None, (plain, of))
     lacks = pc.is_in(texts.raw, pa.array(absent, texts.raw.type))
     if pc.any(lacks).as_py():
         return Texts(pc.if_else(lacks, pa.scalar(None, texts.raw.type), texts.raw))

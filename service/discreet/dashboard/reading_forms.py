@@ -63,6 +63,12 @@ OF_FILES = (
         "choice",
         ((None, "rows begin"), (True, "a row of units stands")),
     ),
+    ReaderRule(
+        "missing_words",
+        "Texts that stand for a missing value",
+        "lines",
+        says="One a line, such as unknown or -99; NA and empty cells always do. It is public.",
+    ),
     ReaderRule("sheet", "Sheet of an Excel file", says="Empty: its only one."),
 )
 """Rules of how a file is written, whatever its kind."""

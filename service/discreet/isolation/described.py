@@ -16,7 +16,6 @@ import pkgutil
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any, BinaryIO
 from zoneinfo import ZoneInfo, available_timezones
 
@@ -188,95 +187,26 @@ def preview(job: Mapping[str, Any], opened: Callable[[], BinaryIO], size: int) -
 def samples() -> Iterator[tuple[str, dict[str, Any], str, bytes]]:
     """Kind, public part, form and bytes of small files of every kind and form, of what is wrong in
     them, and of what is none: what children need is met when they are read."""
+    from discreet.problems import DATASETS  # noqa: PLC0415
     from discreet.problems.descriptions import completed  # noqa: PLC0415
 
-    for kind, public, form, content in _samples():
-        yield kind, completed(kind, public), form, content
+    for kind, model in DATASETS.items():
+        for number, (public, form, content) in enumerate(model.sample_files()):
+            described = completed(kind, public)
+            if number == 0:
+                for broken in (b"", b"\x00\xff", b"PK\x03\x04", b"[", b'"a;b\n1;2'):
+                    for each in MEMORY_A_BYTE:
+                        yield kind, described, each, broken
+            written = content if isinstance(content, bytes) else _WRITERS[form](content)
+            if written is not None:
+                yield kind, described, form, written
 
 
-def _samples() -> Iterator[tuple[str, dict[str, Any], str, bytes]]:
-    trips = {"unit": "request", "zones": 2, "periods": 2, "period_minutes": 60}
-    clock = {"time_zone": "Europe/Berlin", "start": "02.11.2026 07:00", "zones": ["Ä", "B"]}
-    named = {"origin": "Von", "destination": "Nach", "time": "Tag+Zeit", "count": "Fahrten"}
-    leaves = dict.fromkeys(("missing", "other_zones", "outside"), "leave_out")
-    head = "Von;Nach;Tag;Zeit;Fahrten\n"
-    good = head + "Ä;B;02.11.2026;07:10;1,0\nB;Ä;02.11.2026;08:10;2\nB;C;03.11.2026;;3\n"
-    for encoding, rules in (
-        ("cp1252", {**clock, **leaves, "encoding": "cp1252", "decimal": ","}),
-        ("utf-16", {**clock, **leaves, "every": "day"}),
-        ("utf-8", clock),
-        ("latin-1", clock),
-    ):
-        public = {**trips, "reader": rules, "columns": named}
-        yield "routing", public, "csv", good.encode(encoding)
-    public = {**trips, "reader": clock, "columns": named}
-    for row in ("Ä;B;30.02.2026;07:10;1", "Ä;B;29.03.2026;02:30;1", "Ä;C;02.11.2026;7 Uhr;1.234"):
-        yield "routing", public, "csv", f"{head}{row}\n".encode()
-    for broken in (b"", b"\x00\xff", head.encode(), b"PK\x03\x04", b"[", b'"a;b\n1;2'):
-        for form in MEMORY_A_BYTE:
-            yield "routing", public, form, broken
-    plain = {"unit": "request", "zones": 2, "periods": 1, "period_minutes": 60, "reader": {}}
-    yield "routing", plain, "xlsx", _workbook([["origin", "destination"], [1, 2], ["A", 2]])
-    yield "routing", plain, "xlsx", _workbook([["origin", "destination"], [1, 2], [2, 1]])
-    if (matrix := _matrix()) is not None:
-        yield "routing", plain, "omx", matrix
-        yield "routing", {**plain, "reader": {"matrix": "no"}}, "omx", matrix
-        yield "routing", {**plain, "reader": {"zones": ["7", "9"]}}, "omx", matrix
-    rows: list[dict[str, Any]] = [
-        {"origin": 1, "destination": 2},
-        {"origin": 2, "destination": "x"},
-    ]
-    for number in (1, 2):
-        yield "routing", plain, "json", json.dumps(rows[:number]).encode()
-        yield from _parquet("routing", plain, rows[:number])
-
-    meters: dict[str, Any] = {
-        "unit": "participant",
-        "states": 2,
-        "edges": [0, 1, 20],
-        "steps": 3,
-        "meters": {"start": "2026-10-25T00:00", "interval_seconds": 1800},
-        "reader": {"time_zone": "Europe/Berlin", "units": "kWh", "decimal": ","},
-    }
-    lines = [f"25.10.2026 {at};a;0,2" for at in ("00:00", "00:30", "01:00")]
-    read = "time;participant;kw\n" + "\n".join(lines)
-    yield "dr_ensemble", meters, "csv", read.encode()
-    yield "dr_ensemble", meters, "csv", (read + "\n25.10.2026 01:30;a;x").encode()
-    wide = {"participants": "columns", "except": ["Summe"], "units_row": True}
-    rest = "Zeit;a;Summe\n;kWh;kWh\n" + "\n".join(f"{one[:16]};0,2;1" for one in lines)
-    apart = {**meters, "reader": {**meters["reader"], **wide}, "columns": {"time": "Zeit"}}
-    yield "dr_ensemble", apart, "csv", rest.encode()
-    stamps = [
-        datetime(2026, 10, 24, 23 + hour // 2, 30 * (hour % 2), tzinfo=UTC) for hour in (0, 1)
-    ]
-    zoned = [{"time": one, "participant": "a", "kw": 0.5} for one in stamps]
-    yield from _parquet("dr_ensemble", {**meters, "steps": 2}, zoned)
-
-    visits = {
-        "unit": "trajectory",
-        "horizon": 3,
-        "reward_bound": 1,
-        "max_ratio": 5,
-        "ranges": [{"name": "age", "low": 20, "high": 100}],
-        "reader": {
-            "dates": "day_first",
-            "behaviour": {"treat": 0.5, "wait": 0.5},
-            "target": "age >= 65 -> treat, else wait",
-            "rewards": {"well": 1, "ill": 0},
-            "missing": "leave_out",
-            "interval": 1,
-        },
-        "columns": {"patient": "pid", "time": "date", "action": "arm", "reward": "score"},
-    }
-    lines = ["1;01/02/2026;70;treat;well", "1;02/02/2026;70;wait;ill", "2;01/02/2026;50;wait;well"]
-    for row in ("2;02/02/2026;50;wait;ill", "2;02/02/2026;;wait;ill", "2;31/02/2026;50;no;bad"):
-        text = "\n".join(["pid;date;age;arm;score", *lines, row])
-        yield "off_policy_evaluation", visits, "csv", text.encode()
+def _json(rows: list[dict[str, Any]]) -> bytes:
+    return json.dumps(rows).encode()
 
 
-def _parquet(
-    kind: str, public: dict[str, Any], rows: list[dict[str, Any]]
-) -> Iterator[tuple[str, dict[str, Any], str, bytes]]:
+def _parquet(rows: list[dict[str, Any]]) -> bytes:
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.parquet as pq  # noqa: PLC0415
 
@@ -288,7 +218,7 @@ def _parquet(
         )
     sink = io.BytesIO()
     pq.write_table(table, sink)
-    yield kind, public, "parquet", sink.getvalue()
+    return sink.getvalue()
 
 
 def _workbook(rows: list[list[Any]]) -> bytes:
@@ -330,14 +260,22 @@ def _workbook(rows: list[list[Any]]) -> bytes:
     return sink.getvalue()
 
 
-def _matrix() -> bytes | None:
-    """An OMX file of two zones; None without h5py."""
+def _matrix(cells: list[list[float]]) -> bytes | None:
+    """An OMX file of two zones, 7 and 9; None without h5py."""
     try:
         h5py: Any = importlib.import_module("h5py")
     except ImportError:
         return None
     sink = io.BytesIO()
     with h5py.File(sink, "w") as file:
-        file.create_dataset("data/trips", data=[[0.0, 2.0], [1.0, 0.0]], compression="gzip")
+        file.create_dataset("data/trips", data=cells, compression="gzip")
         file.create_dataset("lookup/zones", data=[7, 9])
     return sink.getvalue()
+
+
+_WRITERS: Mapping[str, Callable[[Any], bytes | None]] = {
+    "json": _json,
+    "parquet": _parquet,
+    "xlsx": _workbook,
+    "omx": _matrix,
+}

@@ -38,7 +38,7 @@ from discreet.isolation.tables import (
 )
 from discreet.isolation.tasks import Step, answers
 from discreet.isolation.windows import READ_BYTES, windows
-from discreet.storage.datasets import content_digest
+from discreet.storage.datasets import content_digest, zone_names_digest
 from discreet.storage.sealing import (
     STREAM_CHUNK_BYTES,
     ChunkCipher,
@@ -60,9 +60,9 @@ def target_bytes(content_bytes: int) -> int:
 def read(
     job: dict[str, Any], payload: bytes, descriptors: tuple[int, ...]
 ) -> tuple[dict[str, Any], bytes]:
-    """`{digest, public, sealed_bytes}` of the upload in the first descriptor, whose content the
-    second one then holds, or `{no_room}` with the error's number where the disk is full. Two more
-    are for rows that are put aside (`partitions`).
+    """`{digest, public, sealed_bytes, zone_names}`, the last where zones have names, of the upload
+    in the first descriptor, whose content the second one then holds, or `{no_room}` with the
+    error's number where the disk is full. Two more are for rows that are put aside (`partitions`).
 
     `job`: kind, public, mode, format, tenant, name, upload_key, upload_bytes, data_key, digest_key,
     content_bytes, `accept_doubts`; of a block of a source also `block`:
@@ -86,10 +86,11 @@ def _read(job: dict[str, Any], source: int, target: int, spool: tuple[int, int])
 
     from discreet.problems import DATASETS  # noqa: PLC0415
     from discreet.problems.contents import canonical_bytes  # noqa: PLC0415
-    from discreet.problems.descriptions import without_names  # noqa: PLC0415
+    from discreet.problems.descriptions import without_names, zones_in_order  # noqa: PLC0415
 
     kind: Any = DATASETS[job["kind"]]
     public = kind.read_public(job["public"])
+    names = zones_in_order(job["public"]) if job.get("described") else None
     if job.get("block") is not None:
         kind = kind.in_block()
     opened = _opened(job, source)
@@ -122,11 +123,14 @@ def _read(job: dict[str, Any], source: int, target: int, spool: tuple[int, int])
         ChunkCipher(bytes.fromhex(job["data_key"]), job["name"]), lambda part: _write(target, part)
     )
     canonical = found.sealed(writer) if is_parted else canonical_bytes(content)
-    digest = content_digest(bytes.fromhex(job["digest_key"]), realm, canonical)
+    digest_key = bytes.fromhex(job["digest_key"])
+    digest = content_digest(digest_key, realm, canonical)
     if not is_parted:
         np.savez(writer, allow_pickle=False, **{name: content[name] for name in sorted(content)})
     writer.finish()
     sealed = {"digest": digest.hex(), "sealed_bytes": writer.sealed_bytes}
+    if names is not None:
+        sealed["zone_names"] = zone_names_digest(digest_key, job["tenant"], names).hex()
     return {**sealed, "public": without_names(told), "notes": notes}
 
 

@@ -264,6 +264,13 @@ class Dataset(DatasetSettings):
         return ()
 
     @classmethod
+    def sample_files(cls) -> Iterable[tuple[dict[str, Any], str, Any]]:
+        """Public parts with a description, forms, and small files of them, right and wrong: bytes,
+        or rows of JSON and Parquet (objects), rows of a sheet, of a matrix of zones 7 and 9. They
+        are read at the same time."""
+        return ()
+
+    @classmethod
     def sample_contents(cls) -> Iterable[dict[str, Any]]:
         """`{public, content}` of JSON contents of other forms than the example has, read at the
         same time."""

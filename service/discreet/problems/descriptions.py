@@ -20,6 +20,7 @@ from discreet.errors import FieldIssue, InvalidInput
 from discreet_client import readers
 from discreet_client.readers import without_names
 from discreet_client.tables import TableError
+from discreet_client.trips import zone_numbers
 
 __all__ = ["without_names"]
 
@@ -133,6 +134,22 @@ def printable(value: Any) -> Any:
 def holds_names(public: Mapping[str, Any]) -> bool:
     """Whether a public part has what is not stored of it."""
     return without_names(public) != dict(public)
+
+
+def zones_in_order(public: Mapping[str, Any]) -> list[str] | None:
+    """The names of zones 1, 2, … by which a table of trips is read; None unless `reader.zones` has
+    one name for each of `public.zones`."""
+    zones = (public.get("reader") or {}).get("zones")
+    if not isinstance(zones, Mapping | list) or "network" in zones:
+        return None
+    try:
+        names = {number: name for name, number in (zone_numbers(zones, []) or {}).items()}
+    except TableError:  # which the reader refuses
+        return None
+    most = public.get("zones")
+    if len(names) != len(zones) or sorted(names) != list(range(1, len(names) + 1)):
+        return None
+    return [names[number] for number in sorted(names)] if len(names) == most else None
 
 
 def alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:

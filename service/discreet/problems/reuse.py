@@ -71,6 +71,11 @@ class ProblemOnData(Problem):
         """Whether the service needs data for this, or a release about them."""
         return True
 
+    def place_names(self, public: Any) -> Sequence[str] | None:
+        """What this, with the public objects that it names, calls the places that the data have by
+        number; None where it calls them by number too."""
+        return None
+
     def means_otherwise(self, first: Any, public: Any) -> list[FieldIssue]:
         """Why the release of `first`, a problem of this kind, means something else here; both
         with the public objects that they name."""

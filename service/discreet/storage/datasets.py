@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import json
 from collections.abc import AsyncIterator, Iterable
 from datetime import datetime
 from itertools import islice
@@ -351,7 +352,7 @@ def _offered() -> ColumnElement[bool]:
 
 
 # Digests ------------------------------------------------------------------------------------------
-# The keyed digest of a content: a plain one would confirm a guess of the data.
+# Keyed ones: a plain one would confirm a guess of the data.
 
 
 def content_digest(digest_key: bytes, tenant_id: str, canonical: Iterable[bytes]) -> bytes:
@@ -360,3 +361,11 @@ def content_digest(digest_key: bytes, tenant_id: str, canonical: Iterable[bytes]
     for part in canonical:
         mac.update(part)
     return mac.digest()
+
+
+def zone_names_digest(digest_key: bytes, tenant_id: str, names: Iterable[str]) -> bytes:
+    """32 bytes: the same for the same names of zones in the same order. They are not stored, and by
+    this it is known whether a network means the same by them."""
+    said = json.dumps(list(names)).encode()
+    head = f"discreet/zones/v1\0{tenant_id}\0".encode()
+    return hmac.digest(digest_key, head + said, hashlib.sha256)

@@ -253,6 +253,7 @@ class Dataset(Base):
     place: Mapped[bytes | None]
     seen_at: Mapped[datetime | None]
     revision: Mapped[int] = mapped_column(server_default=text("1"))
+    zone_names: Mapped[bytes | None]
 
 
 class DatasetRevision(Base):

@@ -89,10 +89,13 @@ class SealedContent:
     """Where it stays, and then there are no parts of it to be stored."""
     notes: Sequence[str] = ()
     """What its reader left out or changed, for its owner alone; nothing of what lies at a place."""
+    zone_names: bytes | None = None
+    """The keyed digest of the names of its zones, in their order."""
 
     def columns(self) -> dict[str, Any]:
-        """Of a dataset's row: those of its place."""
-        return {} if self.stay is None else self.stay.columns(self.data_key, self.dataset_id)
+        """Of a dataset's row: those of its place and of its names."""
+        stays = {} if self.stay is None else self.stay.columns(self.data_key, self.dataset_id)
+        return {**stays, "zone_names": self.zone_names}
 
 
 async def register(
@@ -177,7 +180,7 @@ async def sealed_content(
                     "content be stored"
                 )
                 raise InvalidInput(says, pointer="/public/reader")
-            zones = await zone_names(services, principal.tenant_id, request.public)
+            zones = await zone_names(services.database, principal.tenant_id, request.public)
             columns = called(request.public)
             async with tried(services, principal, source, request.kind, columns):
                 upload = await fetch(services, principal, source.text)
@@ -192,7 +195,7 @@ async def sealed_content(
         else:
             zones = None
             if not request.already_read:
-                zones = await zone_names(services, principal.tenant_id, request.public)
+                zones = await zone_names(services.database, principal.tenant_id, request.public)
             read = await _read(services, principal, request, source, dataset_id, data_key, zones)
             source.close()  # its room on the disk is not needed any more
         with read.file as file:
@@ -204,6 +207,7 @@ async def sealed_content(
                 read.sealed_bytes,
                 lambda: file.parts(sealing.STREAM_CHUNK_BYTES),
                 notes=() if isinstance(source, Located) else read.notes,
+                zone_names=read.zone_names,
             )
             if stay is not None:  # with a key of its own: that one has sealed the content
                 key = sealing.new_data_key()

@@ -12,8 +12,8 @@ from discreet.problems.descriptions import is_described
 from discreet.problems.road_networks.network import RoadNetwork
 from discreet.settings import Settings
 from discreet.storage import objects
+from discreet.storage.database import Database
 from discreet.usecases.naming import require_unaltered
-from discreet.usecases.services import Services
 
 
 class ReadsNoNames(Forbidden):
@@ -44,7 +44,7 @@ def called(public: Any) -> dict[str, str]:
     return features | (public.columns or {})
 
 
-async def zone_names(services: Services, tenant_id: str, public: Any) -> list[str] | None:
+async def zone_names(database: Database, tenant_id: str, public: Any) -> list[str] | None:
     """The names of the zones that `reader.zones` takes of a stored network: those of its first
     `public.zones` nodes. None where it names no network. InvalidInput where there is none such."""
     rules = public.get("reader") if isinstance(public, Mapping) else getattr(public, "reader", None)
@@ -52,7 +52,7 @@ async def zone_names(services: Services, tenant_id: str, public: Any) -> list[st
     if not isinstance(zones, Mapping) or set(zones) != {"network"}:
         return None
     pointer, network_id = "/public/reader/zones/network", str(zones["network"])
-    async with services.database.transaction(tenant_id) as connection:
+    async with database.transaction(tenant_id) as connection:
         found = await objects.contents(connection, tenant_id, [network_id])
     if network_id not in found or found[network_id][0] != RoadNetwork.type:
         raise InvalidInput(f"there is no stored network {network_id[:64]}", pointer=pointer)

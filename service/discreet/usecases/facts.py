@@ -68,6 +68,8 @@ class DatasetFacts:
     revision: int = 1
     """Of the dataset, or of the source: one more with each correction. A job is accepted for the
     one of which its plan was made."""
+    zone_names: bytes | None = None
+    """The keyed digest of the names by which its zones were read, in their order."""
 
     @property
     def versions(self) -> tuple[str, ...]:

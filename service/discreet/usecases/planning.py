@@ -11,9 +11,12 @@ kept: `accept_jobs` asks that of its row, in the transaction that charges.
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
 import os
 from collections import OrderedDict
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
@@ -38,8 +41,10 @@ from discreet.storage.tenants import Principal
 from discreet.usecases import asking, blocks, naming
 from discreet.usecases.asking import Asked
 from discreet.usecases.content_sizes import ContentSizes
+from discreet.usecases.descriptions import zone_names
 from discreet.usecases.facts import DatasetFacts, no_dataset
 from discreet_client import canonical
+from discreet_client.names import name_of
 
 SMALL_CHARACTERS = 1 << 16
 """Problems, plans and public parts above this size are not kept, and made into text in a thread."""
@@ -137,6 +142,9 @@ class Planner:
     tells of another."""
 
     sizes: ContentSizes = field(default_factory=ContentSizes)
+    digest_key: Callable[[], bytes] = bytes
+    """Of the names of zones (`datasets.zone_names_digest`)."""
+
     _facts: _Kept[tuple[str, str], DatasetFacts] = field(default_factory=_Kept)
     _texts: _Kept[tuple[str, str | None, bytes, Privacy | None], Texts] = field(
         default_factory=_Kept
@@ -286,10 +294,45 @@ class Planner:
             row["public"]["unit"],
             public,
             revision=row["revision"],
+            zone_names=row["zone_names"],
         )
         if len(str(row["public"])) <= SMALL_CHARACTERS:
             self._facts.keep(key, facts)
         return facts
+
+    async def _require_same_places(
+        self, database: Database, principal: Principal, problem: Problem, dataset: DatasetFacts
+    ) -> None:
+        """InvalidInput where a problem calls the places of the data otherwise than they did, or in
+        another order: every place of its answer would be another one."""
+        if not isinstance(problem, ProblemOnData):
+            return
+        names = problem.place_names(dataset.public)
+        if names is None:
+            return
+        says, names = "", [name_of(name) for name in names]
+        with suppress(InvalidInput):  # a network that is not there any more: nothing is known then
+            known = await zone_names(database, principal.tenant_id, dataset.public)
+            for place, (here, there) in enumerate(zip(names, known or names, strict=True), 1):
+                if here != name_of(there):
+                    says = (
+                        f"zone {place} is {here!r} in it, and was {there!r} in the network by "
+                        "which the data were read"
+                    )
+                    break
+        if dataset.zone_names is not None:
+            digest = datasets.zone_names_digest(self.digest_key(), principal.tenant_id, names)
+            if not hmac.compare_digest(digest, dataset.zone_names):
+                says = (
+                    "its first nodes have other names than the zones of the data, or stand in "
+                    "another order"
+                )
+        if says:
+            way = (
+                "zone 1 must be its node 1, and so on; to read the data in its order, store it "
+                'and register them with `"reader": {"zones": {"network": "net_…"}}`'
+            )
+            raise InvalidInput(f"{says}: {way}", pointer="/problem/network")
 
     async def _made(
         self,
@@ -315,6 +358,8 @@ class Planner:
             # hundreds of megabytes.
             async with self._searches if searched else self._turns:
                 whole = await naming.filled(database, principal.tenant_id, problem)
+                if dataset is not None:
+                    await self._require_same_places(database, principal, whole, dataset)
                 try:
                     texts = await anyio.to_thread.run_sync(
                         _make, self.sizes, problem, whole, dataset, asked, text, around

@@ -161,7 +161,7 @@ async def _preview(
     job = {
         "kind": asked.kind,
         "public": public,
-        "zones": await zone_names(services, principal.tenant_id, public),
+        "zones": await zone_names(services.database, principal.tenant_id, public),
         "memory_bytes": services.settings.job_memory_bytes,
     }
     return await services.reader.preview(upload, job, services.settings.job_memory_bytes)

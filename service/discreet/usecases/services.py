@@ -61,15 +61,16 @@ async def keys_open(services: Services) -> None:
 async def open_services(settings: Settings) -> AsyncIterator[Services]:
     """Services for the lifetime of a process or a command."""
     children = Zygote(settings.least_isolation, (READING,))
+    secrets_file = SecretsFile(settings.secrets_path, Keys.of(settings))
     services = Services(
         settings=settings,
-        secrets_file=SecretsFile(settings.secrets_path, Keys.of(settings)),
+        secrets_file=secrets_file,
         database=Database(settings),
         objects=None if settings.object_url is None else Objects(settings.object_url),
         children=children,
         reader=Reader(children, settings.uploads_at_once),
         turns=Turns(settings.tenant_uploads),
-        planner=Planner(ContentSizes.of(settings)),
+        planner=Planner(ContentSizes.of(settings), lambda: secrets_file.current.digest_key),
     )
     try:
         yield services

@@ -68,6 +68,7 @@ async def register(request: Request, principal: Principal) -> tuple[dict[str, An
     `datasets.register`."""
     services: Services = request.app.state.services
     access.require(principal, "owner")
+    await services.reader.require_started()
     with services.turns.turn(principal.tenant_id):
         asked = await registration(request)
         async with drafted(services, principal, asked.source) as source:
@@ -123,6 +124,7 @@ async def add_block(
             require_reads_names(services.settings, source["public"])
         return asked, where
 
+    await services.reader.require_started()
     with services.turns.turn(principal.tenant_id):
         if _is_form(request):
             (asked, where), upload = await _multipart(request, services.settings, settled)
@@ -158,6 +160,7 @@ async def correct(request: Request, principal: Principal, dataset_id: str) -> di
             require_reads_names(services.settings, public, already_read=read)
         return patch, where, came, read
 
+    await services.reader.require_started()
     with services.turns.turn(principal.tenant_id):
         if _is_form(request):
             given, upload = await _multipart(request, services.settings, settled)
@@ -194,6 +197,7 @@ async def read(
     access.require(principal, "owner")
     if not services.settings.reads_names:
         raise ReadsNoNames
+    await services.reader.require_started()
     with services.turns.turn(principal.tenant_id):
         if not _is_form(request):
             coming = bodies.parts(request, Limit("metadata_bytes", "bytes", METADATA_BYTES))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from itertools import chain
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -239,6 +240,30 @@ class DrEnsembleDataset(DatasetOfRows):
     @classmethod
     def reader_rules(cls, public: DrEnsemblePublic) -> tuple[ReaderRule, ...]:
         return rules(public)
+
+    @classmethod
+    def sample_files(cls) -> Iterable[tuple[dict[str, Any], str, Any]]:
+        meters: dict[str, Any] = {
+            "unit": "participant",
+            "states": 2,
+            "edges": [0, 1, 20],
+            "steps": 3,
+            "meters": {"start": "2026-10-25T00:00", "interval_seconds": 1800},
+            "reader": {"time_zone": "Europe/Berlin", "units": "kWh", "decimal": ","},
+        }
+        lines = [f"25.10.2026 {at};a;0,2" for at in ("00:00", "00:30", "01:00")]
+        read = "time;participant;kw\n" + "\n".join(lines)
+        yield meters, "csv", read.encode()
+        yield meters, "csv", (read + "\n25.10.2026 01:30;a;x").encode()
+        wide = {"participants": "columns", "except": ["Summe"], "units_row": True}
+        rest = "Zeit;a;Summe\n;kWh;kWh\n" + "\n".join(f"{one[:16]};0,2;1" for one in lines)
+        apart = {**meters, "reader": {**meters["reader"], **wide}, "columns": {"time": "Zeit"}}
+        yield apart, "csv", rest.encode()
+        stamps = [
+            datetime(2026, 10, 24, 23 + hour // 2, 30 * (hour % 2), tzinfo=UTC) for hour in (0, 1)
+        ]
+        zoned = [{"time": one, "participant": "a", "kw": 0.5} for one in stamps]
+        yield {**meters, "steps": 2}, "parquet", zoned
 
     @classmethod
     def sample_tables(cls) -> Iterable[tuple[dict[str, Any], dict[str, list[Any]]]]:

@@ -453,6 +453,33 @@ class OffPolicyDataset(DatasetInBlocks):
         return OTHER_FILES if public.states is None and public.ranges is None else ""
 
     @classmethod
+    def sample_files(cls) -> Iterable[tuple[dict[str, Any], str, Any]]:
+        visits = {
+            "unit": "trajectory",
+            "horizon": 3,
+            "reward_bound": 1,
+            "max_ratio": 5,
+            "ranges": [{"name": "age", "low": 20, "high": 100}],
+            "reader": {
+                "dates": "day_first",
+                "behaviour": {"treat": 0.5, "wait": 0.5},
+                "target": "age >= 65 -> treat, else wait",
+                "rewards": {"well": 1, "ill": 0},
+                "missing": "leave_out",
+                "interval": 1,
+            },
+            "columns": {"patient": "pid", "time": "date", "action": "arm", "reward": "score"},
+        }
+        lines = [
+            "1;01/02/2026;70;treat;well",
+            "1;02/02/2026;70;wait;ill",
+            "2;01/02/2026;50;wait;well",
+        ]
+        for row in ("2;02/02/2026;50;wait;ill", "2;02/02/2026;;wait;ill", "2;31/02/2026;50;no;bad"):
+            text = "\n".join(["pid;date;age;arm;score", *lines, row])
+            yield visits, "csv", text.encode()
+
+    @classmethod
     def sample_tables(cls) -> Iterable[tuple[dict[str, Any], dict[str, list[Any]]]]:
         public = {"unit": "trajectory", "reward_bound": 1, "horizon": 2}
         shared: dict[str, list[Any]] = {

@@ -251,6 +251,44 @@ class RoutingDataset(DatasetInBlocks):
         return layouts.RULES
 
     @classmethod
+    def sample_files(cls) -> Iterable[tuple[dict[str, Any], str, Any]]:
+        trips = {"unit": "request", "zones": 2, "periods": 2, "period_minutes": 60}
+        clock = {"time_zone": "Europe/Berlin", "start": "02.11.2026 07:00", "zones": ["Ä", "B"]}
+        named = {"origin": "Von", "destination": "Nach", "time": "Tag+Zeit", "count": "Fahrten"}
+        leaves = dict.fromkeys(("missing", "other_zones", "outside"), "leave_out")
+        head = "Von;Nach;Tag;Zeit;Fahrten\n"
+        good = head + "Ä;B;02.11.2026;07:10;1,0\nB;Ä;02.11.2026;08:10;2\nB;C;03.11.2026;;3\n"
+        for encoding, rules in (
+            ("cp1252", {**clock, **leaves, "encoding": "cp1252", "decimal": ","}),
+            ("utf-16", {**clock, **leaves, "every": "day"}),
+            ("utf-8", clock),
+            ("latin-1", clock),
+        ):
+            public = {**trips, "reader": rules, "columns": named}
+            yield public, "csv", good.encode(encoding)
+        public = {**trips, "reader": clock, "columns": named}
+        for row in (
+            "Ä;B;30.02.2026;07:10;1",
+            "Ä;B;29.03.2026;02:30;1",
+            "Ä;C;02.11.2026;7 Uhr;1.234",
+        ):
+            yield public, "csv", f"{head}{row}\n".encode()
+        yield public, "csv", head.encode()
+        plain = {"unit": "request", "zones": 2, "periods": 1, "period_minutes": 60, "reader": {}}
+        yield plain, "xlsx", [["origin", "destination"], [1, 2], ["A", 2]]
+        yield plain, "xlsx", [["origin", "destination"], [1, 2], [2, 1]]
+        chosen: tuple[dict[str, Any], ...] = ({}, {"matrix": "no"}, {"zones": ["7", "9"]})
+        for rules in chosen:
+            yield {**plain, "reader": rules}, "omx", [[0, 2], [1, 0]]
+        rows: list[dict[str, Any]] = [
+            {"origin": 1, "destination": 2},
+            {"origin": 2, "destination": "x"},
+        ]
+        for number in (1, 2):
+            yield plain, "json", rows[:number]
+            yield plain, "parquet", rows[:number]
+
+    @classmethod
     def sample_tables(cls) -> Iterable[tuple[dict[str, Any], dict[str, list[Any]]]]:
         public = {"unit": "request", "zones": 3, "periods": 2, "period_minutes": 60}
         trips = {

@@ -14,7 +14,7 @@ methods:
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -160,6 +160,10 @@ class Routing(RoutingRequest, SumsOverParts):
             )
             return gradient_plan(public, budget, network, terms, row_seconds(self, public), said)
         return counts_plan(self, public, budget)
+
+    def place_names(self, public: RoutingPublic) -> Sequence[str] | None:
+        names = self.roads.node_names
+        return None if names is None or len(names) < public.zones else names[: public.zones]
 
     def means_otherwise(self, first: Routing, public: RoutingPublic) -> list[FieldIssue]:
         """Zone k is node k: in a network that names these nodes otherwise, trips would begin

@@ -192,7 +192,7 @@ async def fetch_again(services: Services, row: Mapping[str, Any], public: Any = 
             block=place["block"],
             most_bytes=place["most_bytes"],
             described=is_described(public),
-            zones=await zone_names(services, row["tenant_id"], public),
+            zones=await zone_names(services.database, row["tenant_id"], public),
         )
         upload = await fetch(services, owner, place["address"], logged=False)
         try:
