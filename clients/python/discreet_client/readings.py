@@ -151,7 +151,8 @@ def _written(clock: Ints, offset: Ints) -> NDArray[Any]:
             shown[pairs // east.size].tolist(), east[pairs % east.size].tolist(), strict=True
         )
     ]
-    return np.array(once, dtype=object)[of.ravel()]
+    texts: NDArray[Any] = np.array(once, dtype=object)[of.ravel()]
+    return texts
 
 
 def units_of(rules: Mapping[str, Any]) -> str:
