@@ -1,11 +1,17 @@
 """The picture of the rooms in docs/architecture.md, from the layers in pyproject.toml and the
 imports in the code.
 
-python -m tests.rooms       writes docs/pictures/rooms.svg; a test compares
+python -m tests.rooms          writes docs/pictures/rooms.svg; a test compares
+python -m tests.rooms counts   prints how large the house is
 """
 
 from __future__ import annotations
 
+import ast
+import inspect
+import shutil
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -93,5 +99,66 @@ def drawing() -> str:
     )
 
 
+def tracked(*patterns: str) -> list[Path]:
+    """Files that git knows, by its own patterns."""
+    command = [shutil.which("git") or "git", "ls-files", "-z", *patterns]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return [ROOT / name for name in listed.stdout.split("\0") if name and (ROOT / name).exists()]
+
+
+def size_of(paths: list[Path]) -> tuple[int, int, int]:
+    """Files, lines and statements of Python files."""
+    texts = [path.read_text("utf-8") for path in paths if path.suffix == ".py"]
+    statements = sum(
+        isinstance(node, ast.stmt) for text in texts for node in ast.walk(ast.parse(text))
+    )
+    return len(texts), sum(text.count("\n") for text in texts), statements
+
+
+def members_of(model: type) -> set[str]:
+    """Names that a kind may say or override: those of a class that no library has."""
+    own = [base for base in model.__mro__ if base.__module__.startswith("discreet.")]
+    names = {name for base in own for name in (*vars(base), *inspect.get_annotations(base))}
+    return {name for name in names if not name.startswith(("_", "model_"))}
+
+
+def counts() -> str:
+    """The size of the house, as a table of Markdown and a list."""
+    from discreet.problems.datasets import Dataset
+    from discreet.problems.reuse import ProblemOnData
+
+    service = "service/discreet"
+    rooms = {path.relative_to(ROOT / service).parts[0] for path in tracked(f"{service}/*.py")}
+    places = {room: f"{service}/{room}" + "/*.py" * ("." not in room) for room in sorted(rooms)}
+    places |= {"service": "service/*.py", "clients/python": "clients/python/*.py"}
+    table = [("room", "files", "lines", "statements", "statements a file"), ("---",) * 5]
+    for name, pattern in {**places, "tests": "tests/*.py"}.items():
+        sizes = size_of(tracked(pattern))
+        table.append((name, *(f"{one:,}" for one in (*sizes, sizes[2] // sizes[0]))))
+    texts = {
+        "kB of docs without decisions": [
+            path for path in tracked("docs/*.md") if "decisions" not in path.parts
+        ],
+        "kB of the changelog": [ROOT / "CHANGELOG.md"],
+        "kB of SQL": tracked("migrations/*.sql"),
+        "kB of the pages' JavaScript": tracked(f"{service}/dashboard/static/*.js"),
+    }
+    return "\n".join(
+        [
+            *("| " + " | ".join(row) + " |" for row in table),
+            "",
+            f"- {len(members_of(ProblemOnData)) + len(members_of(Dataset))} members of a kind's "
+            "contract",
+            *(
+                f"- {sum(p.stat().st_size for p in paths) // 1000:,} {w}"
+                for w, paths in texts.items()
+            ),
+        ]
+    )
+
+
 if __name__ == "__main__":
-    Path(PICTURE).write_text(drawing())
+    if sys.argv[1:] == ["counts"]:
+        print(counts())
+    else:
+        Path(PICTURE).write_text(drawing())

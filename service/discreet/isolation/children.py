@@ -340,9 +340,9 @@ class Zygote:
             await self._running()
 
     async def starts_within(self, seconds: float) -> bool:
-        """Whether the process is ready, or could not start, within this time; it goes on starting
-        otherwise."""
-        if self.alive and not self._lock.locked():
+        """Whether the process is ready, or could not start, within this time or before; it goes on
+        starting otherwise."""
+        if self.failure is not None or (self.alive and not self._lock.locked()):
             return True
         starting = asyncio.ensure_future(self.start())
         starting.add_done_callback(lambda ended: ended.cancelled() or ended.exception())

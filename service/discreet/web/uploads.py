@@ -63,12 +63,18 @@ Settled = Callable[[bytes, bool | None], Given]
 """Validates that, as `registrations.beside` reads it."""
 
 
+async def require_reader(request: Request) -> None:
+    """Refuses an upload of a program before it is received, where its reader is still being
+    started; browsers wait long enough. Errors: `Reader.require_started`."""
+    services: Services = request.app.state.services
+    await services.reader.require_started()
+
+
 async def register(request: Request, principal: Principal) -> tuple[dict[str, Any], bool]:
     """Register the dataset that the request brings: its row, and whether it is new. Errors:
     `datasets.register`."""
     services: Services = request.app.state.services
     access.require(principal, "owner")
-    await services.reader.require_started()
     with services.turns.turn(principal.tenant_id):
         asked = await registration(request)
         async with drafted(services, principal, asked.source) as source:
@@ -124,7 +130,6 @@ async def add_block(
             require_reads_names(services.settings, source["public"])
         return asked, where
 
-    await services.reader.require_started()
     with services.turns.turn(principal.tenant_id):
         if _is_form(request):
             (asked, where), upload = await _multipart(request, services.settings, settled)
@@ -160,7 +165,6 @@ async def correct(request: Request, principal: Principal, dataset_id: str) -> di
             require_reads_names(services.settings, public, already_read=read)
         return patch, where, came, read
 
-    await services.reader.require_started()
     with services.turns.turn(principal.tenant_id):
         if _is_form(request):
             given, upload = await _multipart(request, services.settings, settled)
@@ -197,7 +201,6 @@ async def read(
     access.require(principal, "owner")
     if not services.settings.reads_names:
         raise ReadsNoNames
-    await services.reader.require_started()
     with services.turns.turn(principal.tenant_id):
         if not _is_form(request):
             coming = bodies.parts(request, Limit("metadata_bytes", "bytes", METADATA_BYTES))
