@@ -406,11 +406,11 @@ def test_a_block_is_empty_where_no_line_stands_below_the_names(
 
 def test_a_missing_column_and_all_other_mistakes_are_said_at_once() -> None:
     """A dataset is of no source, which could say how columns are called."""
-    public = completed("routing", {**TRIPS, "reader": CLOCK, "columns": {"origin": "Von"}})
+    public = completed("off_policy_evaluation", {**VISITS, "reader": POLICIES})
     with pytest.raises(InvalidInput) as refused:
-        read("routing", public, "origin;destination;time\nA;X;30.02.2026\n")
+        read("off_policy_evaluation", public, "patient;time;age;reward\n;1;30;1\n")
     assert "source" not in str(refused.value)
-    assert "--columns origin=" in str(refused.value)
+    assert "--columns action=" in str(refused.value)
     assert len(refused.value.issues) > 1
 
 
