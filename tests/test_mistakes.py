@@ -632,9 +632,9 @@ def test_another_question_is_what_convert_wrote_or_another_job(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("meters.tsv", "a table as text is called .csv, whatever lies between its columns"),
-        ("meters.csv.gz", "not meters.csv.gz: unpack it first"),
-        ("meters.doc", ".csv, .parquet, .json, .xlsx, .xlsm, .omx is needed, not meters.doc "),
+        ("meters.xls", "meters.xls is an old workbook: save it as .xlsx in Excel or LibreOffice"),
+        ("meters.csv.gz", "meters.csv.gz is compressed: unpack it first"),
+        ("meters.doc", ".omx, .json is needed, not meters.doc "),
     ],
 )
 def test_files_that_are_no_content(
@@ -644,6 +644,21 @@ def test_files_that_are_no_content(
     file.write_text("meter,at,kw\nm,1,1\n")
     assert cli.run(["dataset", "add", str(file), "--kind", "dr_ensemble", "--epsilon", "1"]) == 2
     assert says in re.sub(r"[│\s]+", " ", capsys.readouterr().err)
+
+
+@pytest.mark.parametrize("name", ["trips.tsv", "trips.txt", "Trips.CSV"])
+def test_text_is_read_whatever_it_is_called(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By the command line as by Python and pages; a name in quotes may have two lines."""
+    file = tmp_path / name
+    file.write_text('"from\nzone"\tto\tperiod\n1\t2\t0\n')
+    assert readers.needed("routing", file, TRIPS, None)
+    fields = [f"--set={field}={value}" for field, value in TRIPS.items()]
+    columns = "--columns=origin=from\nzone,destination=to"
+    asked = ["dataset", "preview", str(file), "--kind", "routing", "--local", columns, *fields]
+    assert cli.run(asked) in (0, None)
+    assert "read as period 0, origin 1, destination 2" in capsys.readouterr().out
 
 
 def test_text_of_two_bytes_a_letter_is_read(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from discreet.cli.beginning import value
 from discreet.cli.files import read_body
 from discreet.errors import InvalidInput
 from discreet.installation import local
-from discreet.problems import DATASETS, KINDS
+from discreet.problems import KINDS
 from tests import bodies
 from tests.conftest import Installation
 
@@ -208,10 +208,11 @@ b,08/02/2026,40,drug A,improved
 RULE = "Age >= 65 -> drug A, else none"
 
 
-def test_a_file_of_ones_own_is_asked_for_with_its_rules(
+def test_a_file_of_ones_own_is_looked_at_until_it_is_right(
     api_only: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The command that the answers make registers it; what is no rule is asked for again."""
+    """What its form proposes and what is wrong is shown, and the command registers it; what is no
+    option is asked for again."""
     monkeypatch.chdir(tmp_path)
     here = {
         "DISCREET_URL": api_only.url,
@@ -220,12 +221,22 @@ def test_a_file_of_ones_own_is_asked_for_with_its_rules(
     }
     Path("a b.csv").write_text(VISITS)
     kind = str(list(KINDS).index("off_policy_evaluation") + 1)
-    columns = ["pid", "date", "well", "arm"]
-    figures = ["2", "", "improved 1, worse 0", "drug A, none", "drug A 0.5, none 0.5"]
-    policy = ["Age >= 65 -> drug A", RULE, "day_first"]
-    said = answered(kind, "2", "a b.csv", "trial", "2", *columns, *figures, *policy, **here)
-    assert "Names with a number each are needed" in said
-    assert "an action is followed by a comma" in said
+    figures = ["1", "2", "", ""]
+    options = [
+        '--columns "reward',
+        "--column reward=well",
+        "--columns reward=well,action=arm --set reader.dates=day_first",
+        "--set reader.rewards.improved=1 --set reader.rewards.worse=0",
+        "--set 'reader.behaviour.drug A=0.5' --set reader.behaviour.none=0.5 "
+        f"--set 'reader.target={RULE}'",
+        "",
+    ]
+    said = answered(kind, "2", "a b.csv", "trial", "2", *figures, *options, **here)
+    assert "Proposed: --columns patient=pid,time=date" in said
+    assert said.count("no column reward") == 3  # at first, and after each that is no option
+    assert "--column is none of them" in said
+    assert "a number is needed (reader.rewards says" in said
+    assert "read as trajectory 0, step 0" in said
     assert not list(tmp_path.glob("*.toml"))
     command = said[said.index("discreet dataset add") :]
     words = shlex.split(command.replace("\\\n", ""))[1:]
@@ -236,15 +247,34 @@ def test_a_file_of_ones_own_is_asked_for_with_its_rules(
     assert (public["max_ratio"], public["least_reward"]) == (2, 0)
 
 
-@pytest.mark.parametrize("kind", DATASETS)
-def test_what_is_asked_of_files_are_fields_and_columns_of_the_kind(kind: str) -> None:
-    public = DATASETS[kind].model_json_schema()["$defs"]
-    known = {name for one in public.values() for name in one.get("properties", {})}
-    for one in DATASETS[kind].ASKED:
-        first, _, rest = one.field.partition(".")
-        if one.sort not in ("column", "zones") and first != "reader":
-            assert {first, rest or first} <= known
-        assert one.needed or not one.usual
+def test_zones_of_a_file_of_ones_own_are_those_of_a_network(
+    api_only: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its columns hold what --columns cannot, and are said one by one."""
+    monkeypatch.chdir(tmp_path)
+    here = {
+        "DISCREET_URL": api_only.url,
+        "DISCREET_KEY": api_only.owner_of("begins with trips"),
+        "COLUMNS": "80",
+    }
+    Path("t.csv").write_text('"Von, Zelle",Nach,Fahrten\nA,B,3\nB,A,2\n')
+    link = {"free_flow_time": 1, "capacity": 9}
+    links = [{"tail": 1, "head": 2, **link}, {"tail": 2, "head": 1, **link}]
+    with api_only.client(here["DISCREET_KEY"]) as client:
+        network = {"nodes": 2, "links": links, "node_names": ["A", "B"]}
+        client.networks.add(network, name="two zones")
+    kind = str(list(KINDS).index("routing") + 1)
+    said = answered(
+        *(kind, "2", "t.csv", "", "", "2", "1", "60", "--zones nowhere", "--zones 'two zones'", ""),
+        **here,
+    )
+    assert "read as period 0, origin 1, destination 2, count 3" in said
+    command = said[said.index("discreet dataset add") :]
+    assert "--set 'columns.origin=Von, Zelle'" in command
+    words = shlex.split(command.replace("\\\n", ""))[1:]
+    added = CliRunner().invoke(app, [*words, "--json"], env=here)
+    assert added.exit_code == 0, added.output
+    assert json.loads(added.stdout)["public"]["columns"]["origin"] == "Von, Zelle"
 
 
 def test_numbers_keep_their_digits_and_what_is_no_toml_is_said(tmp_path: Path) -> None:

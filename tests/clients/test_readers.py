@@ -24,7 +24,6 @@ from minari.data_collector import EpisodeBuffer
 
 from discreet_client import LeftOut, calls, flows, readers, source_blocks
 from discreet_client.episodes import ranges_of
-from discreet_client.meters import states_of
 from discreet_client.tables import TableError, read_csv
 from discreet_client.trips import in_parts
 from tests.growth import LINEAR, growth
@@ -751,12 +750,6 @@ def test_nobody_is_two_people_and_no_two_are_one(names: Any, people: int) -> Non
     }
     found = readers.read("routing", {**same, "person": names}, PERSONS)
     assert len(set(found.columns["person"].tolist())) == people
-    rule = {"start": "2026-01-01T00:00:00Z", "interval_seconds": 3600, "gaps": "leave_out"}
-    clock = [f"2026-01-01T{hour:02}:00:00Z" for hour in range(len(names))]
-    made = states_of({"edges": [0, 1, 2], "meters": rule}, names, clock, [0.5] * len(names))
-    assert made["state"].size == (
-        len(names) if people == 1 else 0
-    )  # one reading alone is no trajectory
 
 
 @pytest.mark.parametrize(
@@ -766,16 +759,6 @@ def test_floats_that_stand_for_several_people_are_refused(names: Any) -> None:
     same = {name: [1] * 2 for name in ("origin", "destination", "count")} | {"period": [0] * 2}
     with pytest.raises(TableError, match="stands for several"):
         readers.read("routing", {**same, "person": names}, PERSONS)
-    with pytest.raises(ValueError, match="stands for several"):
-        states_of(
-            {
-                "edges": [0, 1, 2],
-                "meters": {"start": "2026-01-01T00:00:00Z", "interval_seconds": 60},
-            },
-            names,
-            [],
-            [],
-        )
 
 
 def trips_with(

@@ -49,7 +49,6 @@ from discreet_client.answers import ANSWERS, Answer, DrEnsembleAnswer, RoutingAn
 from discreet_client.day_clock import step_names
 from discreet_client.errors import OtherAccounts
 from discreet_client.events import EventParser
-from discreet_client.meters import states_of
 from discreet_client.rest import models, operations
 from discreet_client.retries import Attempts, retry_after
 from discreet_client.webhooks import WebhookRefused, verify
@@ -610,7 +609,7 @@ def test_meter_series_in_any_form_are_the_dataset_of_their_states(
     with service.client() as client:
         states = [[0, 0, 1, 1], [0, 1, 1, 2], [1, 1, 2, 2]]
         known = client.register("dr_ensemble", public, {"trajectories": states}, cap=1)["id"]
-        for content in (*forms, states_of(public, **columns)):
+        for content in forms:
             assert client.register("dr_ensemble", public, content, cap=1)["id"] == known
         with pytest.raises(InvalidInput, match="no reading in the period from 2026-03-29T02:00:00"):
             client.register("dr_ensemble", public | {"steps": 5}, frame, cap=1)

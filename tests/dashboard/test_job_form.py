@@ -12,6 +12,8 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from discreet.problems import DATASETS, KINDS
+from discreet.problems.road_networks.network import RoadNetwork
+from discreet_client import networks
 from tests import bodies
 from tests.api.test_sources import PUBLIC, day, filled, trips
 from tests.conftest import Installation
@@ -177,33 +179,26 @@ def test_one_price_is_asked_at_a_time_and_it_is_of_what_is_written(
         page.get_by_text(re.compile(r"Leaves epsilon [\d.]+ of 50 on form of routing")).wait_for()
 
 
-def test_a_network_is_read_from_a_file_or_taken_from_a_job(
+def test_a_network_is_read_from_files_or_taken_from_a_job(
     service: Installation,
     browser: Browser,
+    axe: str,
     owner_key: str,
     datasets: dict[str, str],
     tmp_path: Path,
 ) -> None:
-    tntp = tmp_path / "town_net.tntp"
-    tntp.write_text(
-        "<NUMBER OF ZONES> 2\n<NUMBER OF NODES> 3\n<FIRST THRU NODE> 1\n<NUMBER OF LINKS> 3\n"
-        "<TOLL FACTOR> 2\n<DISTANCE FACTOR> 0.5\n<END OF METADATA>\n\n"
-        "~ init term capacity length fft b power speed toll type ;\n"
-        "\t1\t3\t500\t4\t6\t0.15\t4\t0\t1\t1\t;\n\t3\t2\t500\t0\t6\t0.15\t4\t0\t0\t1\t;\n\t2\t1\t9\t0\t1\t0.15\t4\t0\t0\t1\t;\n"
+    """By an analyst, who stores none: the service reads the files, asks for what they do not say,
+    shows what it understood, and the form goes on with all that was written."""
+    links, nodes = tmp_path / "link.csv", tmp_path / "node.csv"
+    links.write_text(
+        "link_id,from_node_id,to_node_id,directed,length,free_speed,lanes,capacity,toll\n"
+        "1,101,205,0,1.3,50,1,400,0\n2,205,17,1,2.2,50,1,400,0\n3,17,101,1,3.2,100,1,600,3.5\n"
     )
-    links = [
-        {
-            "tail": 1,
-            "head": 3,
-            "free_flow_time": 6,
-            "capacity": 500,
-            "b": 0.15,
-            "power": 4,
-            "fixed_cost": 4,
-        },
-        {"tail": 3, "head": 2, "free_flow_time": 6, "capacity": 500, "b": 0.15, "power": 4},
-        {"tail": 2, "head": 1, "free_flow_time": 1, "capacity": 9, "b": 0.15, "power": 4},
-    ]
+    nodes.write_text(
+        "node_id,name,x_coord,y_coord,zone_id\n"
+        '101,Nord,9.9,53.5,2\n17,"Kreuz, alt",9.92,53.52,\n205,Süd,9.95,53.4,1\n'
+    )
+    found: list[str] = []
     with service.client(owner_key) as owner, tab(browser, service.url) as seen:
         asked = KINDS["routing"].example_for(
             DATASETS["routing"].read_public(owner.dataset(datasets["routing"])["public"])
@@ -211,42 +206,44 @@ def test_a_network_is_read_from_a_file_or_taken_from_a_job(
         asked["problem"]["dataset"] = datasets["routing"]
         job = owner.submit({**asked, "privacy": {"epsilon": 0.1}, "name": "the first"})["id"]
         owner.wait(job)
-        seen.login(owner_key)
+        seen.login(owner.create_key(role="analyst", principal="of roads")["key"])
         page = opened(seen, f"/jobs/new?dataset={datasets['routing']}")
-        page.get_by_label("Read it from a file").set_input_files(tntp)
-        page.get_by_text("Read from town_net.tntp: 3 rows").wait_for()
-        assert written(page)["problem"]["network"] == {
-            "nodes": 3,
-            "first_through_node": 1,
-            "links": links,
-        }
-        page.get_by_role(
-            "button", name="Release it once more for"
-        ).wait_for()  # of this dataset, on another network
-        csv = tmp_path / "town.csv"
-        csv.write_text(
-            "from_node_id;to_node_id;fft;capacity;name\n1;2;5;100;High Street\n2;1;5;100;High "
-            "Street\n"
+        page.get_by_label("Epsilon", exact=True).fill("0.25")
+        page.get_by_role("button", name="Read it from files").click()
+        page.get_by_role("heading", name="Read a network for the job").wait_for()
+        assert not page.get_by_text("is stored").count(), "an analyst may not"
+        found += problems_of(seen, axe)
+        page.get_by_label("Files of the network").set_input_files([links, nodes])
+        page.get_by_role("button", name="Put it into the job").click()
+        page.locator("#length_unit-wrong", has_text="are needed").wait_for()
+        found += problems_of(seen, axe)
+        page.get_by_label("name", exact=True).select_option("node_name")
+        page.get_by_label("Lengths in the file are in").select_option("km")
+        page.get_by_label("Speeds in the file are in").select_option("kph")
+        page.get_by_label("Time that a unit of toll is worth").fill("4")
+        page.get_by_label("Minutes of a period").fill("120")
+        page.get_by_role("button", name="Put it into the job").click()
+        page.get_by_role("heading", name="How the files were read").wait_for()
+        page.locator("#panel-form .field").first.wait_for()
+        priced(page)
+        found += problems_of(seen, axe)
+        options = {"units": "km,kph", "toll_weight": 4, "period_minutes": 120}
+        expected = networks.read(links, nodes, columns={"node_name": "name"}, **options).network
+        body = written(page)
+        assert RoadNetwork.model_validate(body["problem"]["network"]) == (
+            RoadNetwork.model_validate(expected)
         )
-        page.get_by_label("Read it from a file").set_input_files(csv)
-        page.get_by_text("Read from town.csv: 2 rows").wait_for()
-        assert written(page)["problem"]["network"]["nodes"] == 2
-        names = ["High Street (1 → 2)", "High Street (2 → 1)"]
-        assert written(page)["problem"]["network"]["link_names"] == names
-        assert "period_minutes" not in written(page)["problem"]["network"]
-        two_hours = tmp_path / "hourly.csv"
-        two_hours.write_text(csv.read_text())
-        page.get_by_label("Minutes of a period, if the file’s figures are per hour").fill("120")
-        page.get_by_label("Read it from a file").set_input_files(two_hours)
-        page.get_by_text("The file’s capacity, of an hour, is of 120 minutes here").wait_for()
-        network = written(page)["problem"]["network"]
-        assert network["period_minutes"] == 120
-        assert [link["capacity"] for link in network["links"]] == [200, 200]
+        assert expected["node_names"] == ["Süd", "Nord", "Kreuz, alt"]
+        assert (body["privacy"]["epsilon"], body["problem"]["dataset"]) == (
+            0.25,
+            datasets["routing"],
+        )
         page.get_by_label("Take it from an earlier job").select_option(job)
         page.get_by_text("Taken from that job").wait_for()
-        found = written(page)["problem"]["network"]
-        assert found["nodes"] == asked["problem"]["network"]["nodes"]
-        assert len(found["links"]) == len(asked["problem"]["network"]["links"])
+        taken = written(page)["problem"]["network"]
+        assert taken["nodes"] == asked["problem"]["network"]["nodes"]
+        assert len(taken["links"]) == len(asked["problem"]["network"]["links"])
+    assert not found, "\n".join(found)
 
 
 LISTS = {

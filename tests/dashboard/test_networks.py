@@ -120,6 +120,14 @@ def test_a_german_table_comes_in_without_javascript_as_the_command_line_reads_it
     assert any(one.endswith("/network.json") for one in listed.links)
 
 
+GERMAN_ROLES = {
+    "tail": "Von-Knoten",
+    "head": "Nach-Knoten",
+    "name": "Straße",
+    "length": "Länge [km]",
+    "speed": "Tempo [km/h]",
+    "capacity": "Kapazität",
+}
 GMNS_LINKS = (
     "link_id,from_node_id,to_node_id,length,free_speed,capacity\n1,1,2,1,60,900\n2,2,1,1,60,900\n"
 )
@@ -157,6 +165,66 @@ def test_formats_are_told_by_names_and_the_list_says_how_many_zones(
     same = sent(visitor, visitor.get("/networks/new"), contents, name="Two", **fields)
     assert same.status == 200
     assert "is stored already, as One" in same.text
+
+
+@pytest.mark.parametrize(
+    ("files", "fields"),
+    [
+        ({"town_net.tntp": NETWORK.encode(), "town_node.tntp": NODES.encode()}, {}),
+        ({"town.geojson": LINE % b'"length": 1, "speed": 50, "capacity": 9'}, LENGTHS),
+        ({"strassen.csv": GERMAN}, {"encoding": "cp1252"}),
+    ],
+)
+def test_the_form_of_a_job_has_files_read_by_the_same_reader(
+    visitor: Browser, tmp_path: Path, files: dict[str, bytes], fields: dict[str, str]
+) -> None:
+    """Also without JavaScript; all but the network stays as it was written, however long it is."""
+    job = visitor.get("/jobs/new?kind=routing").form("/jobs/new")["fields"]
+    body = json.loads(job["body"]) | {"privacy": {"epsilon": 0.123}}
+    job = {**job, "body": json.dumps(body) + " " * 2 * form_files.FIELD_BYTES}
+    headers = {"Origin": visitor.origin}
+    asked = Page(visitor.http.post("/jobs/new/network", data=job, headers=headers))
+    parts = [("files", (name, content)) for name, content in files.items()]
+    page = visitor.submit(asked, "/jobs/new/network", files=parts, **fields)
+    if issues(page) == ["columns"]:
+        page = visitor.submit(page, "/jobs/new/network", files=parts)  # as it guesses
+    assert "How the files were read" in page.text, page.text
+    found = json.loads(page.form("/jobs/new")["fields"]["body"])
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+    options: dict[str, Any] = {} if "town_net.tntp" in files else {"units": "km,kph"}
+    if "strassen.csv" in files:
+        options |= {"encoding": "cp1252", "columns": GERMAN_ROLES}
+    expected = networks.read(*(tmp_path / name for name in files), **options).network
+    network = RoadNetwork.model_validate(found["problem"].pop("network"))
+    assert network == RoadNetwork.model_validate(expected)
+    del body["problem"]["network"]
+    assert found == body
+    back = visitor.submit(asked, "/jobs/new", action="price")
+    assert back.form("/jobs/new")["fields"]["body"].strip() == job["body"].strip()
+    for wrong in ("", "[]", '{"problem": 3}', "[" * 5000):
+        page = visitor.submit(asked, "/jobs/new/network", files=parts, **fields, body=wrong)
+        assert page.status in (400, 422)
+
+
+def test_who_reads_files_for_a_job(api_only: Installation, visitor: Browser, owner: str) -> None:
+    """Whoever may submit one, whether or not they may store a network."""
+    with api_only.client(owner) as client:
+        keys = {
+            role: client.create_key(role=role, principal=f"{role} of jobs")["key"]
+            for role in ("analyst", "auditor")
+        }
+    for role, key in keys.items():
+        with Browser.logged_in(api_only, key) as other:
+            token = next(form for form in other.get("/networks").forms)["fields"]["csrf"]
+            answer = other.http.post(
+                f"/jobs/new/network?csrf={token}",
+                files={"files": ("a_net.tntp", NETWORK)},
+                data={"body": json.dumps({"problem": {"kind": "routing"}}), "kind": "routing"},
+                headers={"Origin": other.origin},
+            )
+            assert (answer.status_code == 403) is (role == "auditor"), answer.text
+    assert "a_net" not in visitor.get("/networks").text
 
 
 def test_a_network_leads_to_a_dataset_with_its_zones_and_a_job_on_it(

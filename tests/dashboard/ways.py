@@ -219,8 +219,14 @@ def of_roads(hands: Hands, folder: Path) -> None:
     hands.follow("Register")
     hands.follow("New job on it")
     hands.page.locator("#panel-form .field").first.wait_for()
-    hands.take("Read it from a file", roads(folder))
-    hands.page.get_by_text("Read from strassen.csv: 10 rows").wait_for()
+    hands.follow("Read it from files")
+    hands.take("Files of the network", roads(folder))
+    for heading in ("Which column is which?", "How the files were read"):
+        hands.reach("Put it into the job")
+        hands.press("Enter")
+        hands.page.get_by_role("heading", name=heading).wait_for()
+        hands.refusals += hands.page.locator(".notice.refused").count()
+    hands.page.wait_for_function("document.activeElement.id === 'main'")  # when all is drawn
     hands.pick("An epsilon of my own", "Strict")
 
 

@@ -20,6 +20,7 @@ from discreet.isolation.blocks import any_record
 from discreet.problems import DATASETS
 from discreet.problems.contents import Content
 from discreet.problems.descriptions import completed, is_text_encoding, without_names
+from discreet_client import readers
 from tests.clients.test_containers import workbook
 
 TRIPS: dict[str, Any] = {"unit": "request", "zones": 3, "periods": 2, "period_minutes": 60}
@@ -423,3 +424,13 @@ def test_a_time_in_two_columns_of_long_texts() -> None:
     public = {**TRIPS, "reader": CLOCK, "columns": {"time": "Tag+Uhr"}}
     found = read("routing", completed("routing", public), sink.getvalue(), "parquet")
     assert found["trips"].tolist() == [[0, 1, 2, 1]]
+
+
+def test_a_look_at_a_file_that_is_too_large_says_so_on_pages_too() -> None:
+    job = {"kind": "routing", "public": TRIPS, "format": "csv", "memory_bytes": 100}
+    seen = described.preview(job, io.BytesIO, 1000)
+    assert seen["count"] is None
+    (issue,) = seen["issues"]
+    assert issue["detail"] == issue["cause"]
+    assert "read it at home" in issue["detail"]
+    assert seen.keys() == readers.preview("routing", {"origin": []}, TRIPS).keys()

@@ -8,7 +8,6 @@ from datetime import UTC, date, datetime, timedelta, timezone
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.csv as pc
 import pytest
@@ -24,7 +23,7 @@ from discreet.problems.dr_ensemble.meters import Meters
 from discreet.problems.dr_ensemble.problem import DrEnsemble
 from discreet.problems.dr_ensemble.public import DrEnsemblePublic
 from discreet.problems.numbers import Budget
-from discreet_client.meters import MeterRule, in_zone, states_of
+from discreet_client.meters import MeterRule, in_zone
 from tests.growth import LINEAR, growth
 from tests.problems.exact import NoNoise
 
@@ -126,8 +125,6 @@ def test_states_are_those_of_the_rule_read_period_by_period(
     random.shuffle(rows)
     expected = sorted(found for series in everybody if (found := plainly(part, series)) is not None)
     assert trajectories(read(part, rows)) == expected
-    alone = states_of(part.model_dump(), *([row[place] for row in rows] for place in range(3)))
-    assert trajectories(DrEnsembleDataset.read_table(part, pa.table(alone))) == expected
 
 
 @given(st.lists(SERIES, max_size=4), SERIES, SERIES, RULES)
@@ -209,14 +206,6 @@ def test_every_form_of_the_same_readings_is_the_same_content() -> None:
             for row in zip(names, written, kw, strict=False)
         ]
         assert b"".join(canonical_bytes(as_json(rule, rows))) == expected
-    for rule, given_times in (
-        (part, times),
-        (part, pd.Series(nepal)),
-        (here, local),
-        (here, pd.Series(local)),
-    ):
-        made = pa.table(states_of(rule.model_dump(mode="json"), names, given_times, kw))
-        assert b"".join(canonical_bytes(DrEnsembleDataset.read_table(rule, made))) == expected
 
 
 def test_days_are_midnights() -> None:
@@ -512,19 +501,6 @@ def test_the_hour_that_is_shown_twice_may_lack_a_time_once() -> None:
     for unclear in (shown, shown[::-1], [shown[0], shown[1], shown[1]], [shown[1], shown[0]]):
         with pytest.raises(ValueError, match=r"row 0: .*twice"):
             in_zone(unclear, "Europe/Berlin")
-
-
-def test_the_client_names_the_first_wrong_row() -> None:
-    part = public().model_dump(mode="json")
-    for times, kw, says in (
-        ([at(0), at(0)], [1, 1], "row 1, time: .* already .1 rows in all"),
-        ([at(0), at(-5)], [1, 1], "row 1, time: before"),
-        ([at(0), at(0).replace(tzinfo=None)], [1, 1], "row 1, time: .*without a time zone"),
-        ([at(0), at(90)], [1, 1], "row 0: .*no reading in the period"),
-        ([at(0)], [1, 1], "equal length"),
-    ):
-        with pytest.raises(ValueError, match=says):
-            states_of(part, [1, 1], times, kw)
 
 
 @pytest.mark.parametrize(

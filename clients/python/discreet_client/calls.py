@@ -366,14 +366,13 @@ def dataset_body(
     elif placed and local:
         raise TypeError("local=True reads a table here; an address is read by the service")
     elif is_described or (not placed and openadr.is_openadr(content)):
-        said, notes = readers.sendable(public, columns)
         if local:
-            reading = readers.read(kind, content, public, columns)
-            content, notes, read = reading.columns, reading.notes, {"already_read": True}
-            said = readers.without_names({**said, **reading.public})
-        elif not placed and not isinstance(content, str | Path | list):
-            content = table_file(content)
-        public = said
+            public, content, notes = readers.read_here(kind, content, public, columns)
+            read = {"already_read": True}
+        else:
+            public, notes = readers.sendable(public, columns)
+            if not placed and not isinstance(content, str | Path | list):
+                content = table_file(content)
         _left_out(notes, 4)
     if cap is not None:
         cap = _in_steps(cap) if isinstance(cap, Mapping) else _figures(cap, 0)

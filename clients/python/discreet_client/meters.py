@@ -20,10 +20,9 @@ from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from discreet_client.cells import AS_WRITTEN
-from discreet_client.names import blurred, names_of
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -288,79 +287,6 @@ def microseconds(moment: datetime) -> int:
     return (moment - EPOCH) // timedelta(microseconds=1)
 
 
-def states_of(
-    public: Mapping[str, Any], participant: ArrayLike, time: Any, kw: ArrayLike
-) -> dict[str, Any]:
-    """A content for `register` with columns `participant, step, state`, computed here so that no
-    power is sent.
-
-    public: the dataset's public part with `edges` and `meters`; participant, kw: one for each
-    reading; time: a series, an array or a list of datetimes, of datetime64 in UTC, or of RFC 3339
-    texts. Participants are numbered.
-
-    Raises ValueError that names the first wrong row and how many there are.
-    """
-    rule = MeterRule.of(public)
-    names, power = _names(participant), np.asarray(kw, dtype=np.float64)
-    times = times_of(time, rule.offset)
-    if not names.shape == power.shape == times.shape or names.ndim != 1:
-        raise ValueError("participant, time and kw must be columns of equal length")
-    _, owner = np.unique(names, return_inverse=True)
-    owner = owner.ravel().astype(np.int64)
-    for fault in rule.faults(owner, times, power):
-        if fault.rows.any():
-            rows = np.flatnonzero(fault.rows)
-            raise ValueError(
-                f"row {rows[0]}, {fault.column}: {fault.detail} ({rows.size} rows in all)"
-            )
-    found = rule.states(owner, times, power, most=max(10 * power.size, 10**8))
-    if rule.gaps == "refuse" and found.left_out.size:
-        raise ValueError(
-            f"row {found.left_out[0]}: {rule.gap(found)} ({found.left_out.size} participants in "
-            "all)"
-        )
-    size = np.diff(found.start)
-    return {
-        "participant": np.repeat(np.arange(size.size), size),
-        "step": np.arange(found.states.size) - np.repeat(found.start[:-1], size),
-        "state": found.states,
-    }
-
-
-def _names(participant: ArrayLike) -> NDArray[Any]:
-    """Integers unchanged, all other names as texts."""
-    names = np.asarray(participant)
-    if names.dtype.kind in "biu":
-        return names
-    given = participant if isinstance(participant, list | tuple) else names
-    names = np.fromiter(given, dtype=object, count=len(given)) if names.ndim == 1 else names
-    if (blurs := blurred(names)).any():
-        says = "this float stands for several integers: give participants as text or integers"
-        raise ValueError(f"row {np.flatnonzero(blurs)[0]}, participant: {says}")
-    return names_of(names)
-
-
-def times_of(time: Any, offset: int | None = None) -> Ints:
-    """int64[rows], microseconds since 1970. datetime64 is UTC, or local time at `offset` if that is
-    given; other times name their zone, or are at `offset`."""
-    values = np.asarray(time.dt.tz_convert("UTC").dt.tz_localize(None) if _is_zoned(time) else time)
-    if values.dtype.kind == "M":
-        return values.astype("datetime64[us]").astype(np.int64) - (
-            0 if _is_zoned(time) else offset or 0
-        )
-    found = np.empty(values.size, dtype=np.int64)
-    for row, value in enumerate(values.tolist()):
-        moment = value if isinstance(value, datetime) else datetime.fromisoformat(value)
-        if moment.tzinfo is None:
-            if offset is None:
-                raise ValueError(f"row {row}, time: {NO_ZONE}")
-            moment = moment.replace(tzinfo=UTC)
-            found[row] = microseconds(moment) - offset
-        else:
-            found[row] = microseconds(moment)
-    return found
-
-
 def in_zone(times: Sequence[str | datetime], zone: str) -> list[datetime]:
     """Local times of a place, such as Europe/Berlin, with their UTC offset.
 
@@ -433,7 +359,3 @@ def _offset(text: str) -> int:
     zone = datetime.fromisoformat(f"2000-01-01T00:00:00{text}").utcoffset()
     assert zone is not None
     return zone // timedelta(microseconds=1)
-
-
-def _is_zoned(time: Any) -> bool:
-    return getattr(getattr(time, "dtype", None), "tz", None) is not None

@@ -84,9 +84,10 @@ def needed(
 ) -> bool:
     """Whether a file needs a reader instead of going to the service unchanged."""
     described = columns or "reader" in public or "columns" in public
-    if described or file.suffix.lower() in (".omx", ".xlsx", ".xlsm"):
+    form = containers.SUFFIXES.get(file.suffix.lower())
+    if described or form in ("omx", "xlsx"):
         return True
-    if file.suffix.lower() != ".csv":
+    if form != "csv":
         return openadr.is_openadr(file)
     if is_utf_16(file):
         return True
@@ -184,6 +185,16 @@ def read(
     return _read(kind, table, told, rules, names)
 
 
+def read_here(
+    kind: str, source: Any, public: Mapping[str, Any], columns: Mapping[str, str] | None = None
+) -> tuple[dict[str, Any], dict[str, Any], Sequence[str]]:
+    """What is sent of a table that is read at home: its public part without names, its columns,
+    and notes for the data holder. As `read`."""
+    said, _ = sendable(public, columns)
+    reading = read(kind, source, public, columns)
+    return without_names({**said, **reading.public}), reading.columns, reading.notes
+
+
 def described(
     public: Mapping[str, Any], columns: Mapping[str, str] | None = None
 ) -> tuple[dict[str, Any], dict[str, Any], dict[str, str]]:
@@ -230,12 +241,7 @@ def preview(
 
     Raises nothing for what is wrong with a file or its description: that is in `issues`.
     """
-    found: dict[str, Any] = {
-        "columns": [],
-        "proposal": {"reader": {}, "columns": {}},
-        **{name: [] for name in ("rows", "left_out", "notes", "issues")},
-        "count": 0,
-    }
+    found = not_read()
     try:
         told, rules, names = described(public, columns)
         table, opened = _as_it_is(kind, source, form, told, rules)
@@ -252,13 +258,23 @@ def preview(
         reading = _read(kind, whole, told, left, names)
     except (TableError, MissingExtra) as error:
         issues = error.issues if isinstance(error, TableError) else [Issue(str(error))]
-        found["issues"] = [{"detail": one.says, **one.as_dict()} for one in issues]
-        return found
+        return found | {"issues": [{"detail": one.says, **one.as_dict()} for one in issues]}
     found["left_out"] = [{"why": why, "count": count} for why, count in reading.left_out]
     found["notes"] = [*reading.notes, *_alike(reading)]
     for row, meaning in zip(found["rows"], _meanings(reading, lines), strict=True):
         row["meaning"] = meaning
     return found
+
+
+def not_read(why: str = "") -> dict[str, Any]:
+    """The preview of a file of which nothing is known, and why."""
+    return {
+        "columns": [],
+        "proposal": {"reader": {}, "columns": {}},
+        **{name: [] for name in ("rows", "left_out", "notes")},
+        "issues": [{"detail": why, **Issue(why).as_dict()}] if why else [],
+        "count": None,
+    }
 
 
 def _as_it_is(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from functools import partial
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -39,8 +39,8 @@ from discreet_client.meters import (
     in_zone,
     is_energy,
     is_no_meter,
+    microseconds,
     passes,
-    times_of,
 )
 from discreet_client.names import names_of, totals
 from discreet_client.reading import Notes, Reading, check_rules, counted, is_figure
@@ -380,9 +380,11 @@ def place_in(rule: MeterRule, reading: Mapping[str, Any]) -> dict[str, int]:
     """The period that a reading is in, and the state of its power; none of a time without a zone,
     where nobody gave it one."""
     moment = datetime.fromisoformat(reading["time"])
-    if moment.tzinfo is None and rule.offset is None:
-        return {}
-    (time,) = times_of([moment], rule.offset)
+    if moment.tzinfo is None:
+        if rule.offset is None:
+            return {}
+        moment = moment.replace(tzinfo=timezone(timedelta(microseconds=rule.offset)))
+    time = microseconds(moment)
     (state,) = bins_of(np.array([reading["kw"]]), rule.edges)
     return {"step": int((time - rule.start) // rule.interval), "state": int(state)}
 

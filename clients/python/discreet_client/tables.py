@@ -567,12 +567,9 @@ def first_line(path: Path) -> tuple[str, list[str], int]:
     """The separator of a CSV file, the names of its columns, and how many lines stand before
     them."""
     encoding = "utf-16" if is_utf_16(path) else UTF_8
-    with path.open(encoding=encoding, errors="replace") as file:
-        line = file.readline(FIRST_BYTES)
-        said = _SEP.fullmatch(line)
-        line = file.readline(FIRST_BYTES) if said else line
-    separator = said[1] if said else _separator(line)
-    return separator, _named_in(line, separator), 1 if said else 0
+    with path.open(encoding=encoding, errors="replace", newline="") as file:
+        found = _records_of(file.read(FIRST_BYTES))
+    return found.separator, found.header, found.before
 
 
 def header_of(
@@ -581,14 +578,6 @@ def header_of(
     """The names of the columns of CSV, as `read_csv` reads them: a name in quotes may have lines.
     TableError where nothing can be read of it."""
     return _records(content, name, encodings, words).header
-
-
-def _named_in(line: str, separator: str) -> list[str]:
-    try:
-        header = next(csv.reader([line], delimiter=separator), [])
-        return _without_ends([name.strip() for name in header])
-    except csv.Error as error:
-        raise TableError(f"the first line is no CSV: {error}") from None
 
 
 def _without_ends(header: list[str]) -> list[str]:
@@ -612,7 +601,10 @@ class _Records(NamedTuple):
 
 def _records(content: bytes, name: str, encodings: Sequence[str | None], words: Words) -> _Records:
     text = _decoded(content, name, [one or UTF_8 for one in encodings] or [UTF_8], words)
-    text = text.removeprefix("\ufeff")  # which codecs leave there that are said without `-sig`
+    return _records_of(text.removeprefix("\ufeff"))  # left by codecs that are said without `-sig`
+
+
+def _records_of(text: str) -> _Records:
     line, end, rest = text.partition("\n")
     said = _SEP.fullmatch(line + end)
     if said:

@@ -5,17 +5,21 @@ from __future__ import annotations
 import json
 import math
 import re
+import shlex
 import textwrap
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import click
 import typer
 
-from discreet.cli import own_file
+from discreet.cli.dataset_files import described, pairs_of, zones_of
+from discreet.cli.jobs import changed, field_of
 from discreet.cli.options import KeyOption, ServerOption, StateOption
 from discreet.cli.servers import client_of
+from discreet.cli.showing import options_of, proposal_of, show_preview
 from discreet.cli.texts import printable
 from discreet.errors import DiscreetError, InvalidInput
 from discreet_client.errors import ApiError, Unreachable
@@ -256,21 +260,18 @@ def _body(
     """The example of the kind, or one that fits the dataset that is chosen, with what is stored
     where that fits."""
     from discreet.problems import DATASETS  # noqa: PLC0415
+    from discreet_client.readers import READERS  # noqa: PLC0415
 
     offered = {one["id"]: printable(f"{one['name']} ({one['id']}){_left(one)}") for one in datasets}
     # Where there are several, none is taken by Enter alone: the newest may be a trial, and prices
     # are of one dataset.
     several = len(offered) > 1
-    asked = DATASETS[name].ASKED if name in DATASETS else ()
-    others = {"": EXAMPLE} | ({OWN: OWN} if asked else {})
+    others = {"": EXAMPLE} | ({OWN: OWN} if name in READERS else {})
     found = (
         _chosen("Of which data?", {**offered, **others}, asked=several) if name in DATASETS else ""
     )
     if found == OWN:
-        unit = str(kind.example()["problem"]["dataset"]["public"]["unit"])
-        words = own_file.command(name, unit, asked, _chosen)
-        print("\nThis registers it; look it over, run it, then `discreet init` again:\n")
-        print(printable(own_file.told(words)))
+        _of_a_file(name, str(kind.example()["problem"]["dataset"]["public"]["unit"]), there)
         raise typer.Exit
     if not found:
         return {**kind.example()}
@@ -295,6 +296,77 @@ def _body(
             print(f"On what is stored as {printable(', '.join(named))}.")
             break
     return body
+
+
+def _of_a_file(kind: str, unit: str, there: Callable[[], Client]) -> None:
+    """A file of one's own: the public figures, which only its owner knows, and what the reader
+    makes of the file by them, with what its form proposes, until it is right; then the command that
+    registers it. All is read on this machine, and nothing is sent."""
+    from discreet.problems import DATASETS  # noqa: PLC0415
+    from discreet_client import readers  # noqa: PLC0415 - loads NumPy
+
+    file = Path(typer.prompt("Which file?", type=click.Path(exists=True, dir_okay=False)))
+    words = ["discreet", "dataset", "add", str(file), "--kind", kind]
+    words += ["--name", typer.prompt("What do you call the data?", default=file.stem)]
+    epsilon = typer.prompt("How much epsilon may be spent on them in total?", default="4")
+    words += ["--epsilon", epsilon]
+    fields = {"unit": unit}
+    model: Any = DATASETS[kind].model_fields["public"].annotation
+    schema = model.model_json_schema()
+    usual = [one for one in DATASETS[kind].USUAL if one not in DATASETS[kind].MADE_UP]
+    for field in (*schema["required"], *usual):
+        for member, one in _members(field, schema):
+            default = None if field in schema["required"] else ""
+            asks = f"{_title(member, one)}?"
+            if member not in fields and (given := typer.prompt(asks, default=default)):
+                fields[member] = given
+    zones: dict[str, Any] = {}  # the rule, as `words` have it
+
+    def public() -> dict[str, Any]:
+        return changed({}, (field_of("=".join(pair)) for pair in fields.items()))
+
+    def looked(columns: Mapping[str, str]) -> dict[str, Any]:
+        body = described({"public": public()}, {}, zones)
+        return readers.preview(kind, file, body["public"], columns)
+
+    columns, rules = proposal_of(looked({}))
+    fields |= rules
+    while True:
+        show_preview(looked(columns))
+        given = typer.prompt(
+            "More of --columns, --set and --zones, as they mend what is wrong? Nothing where it is "
+            "right",
+            default="",
+        )
+        if not given:
+            break
+        try:
+            said = shlex.split(given)
+            for option, text in zip(said[::2], said[1::2], strict=True):
+                if option == "--columns":
+                    columns |= pairs_of(text)
+                elif option == "--set":
+                    fields[field_of(text)[0]] = text.partition("=")[2]
+                elif option == "--zones":
+                    zones["zones"] = zones_of(text, {"public": public()}, there, local=True)
+                    words += ["--zones", text]
+                else:
+                    raise ValueError(f"{option} is none of them")
+        except (ValueError, typer.BadParameter, DiscreetError, ApiError, Unreachable) as error:
+            print(f"{error}. Such as: --columns time=Datum+Uhrzeit --set reader.dates=day_first")
+    lines = map(shlex.join, [words, *options_of(columns, fields)])
+    print("\nThis registers it; look it over, run it, then `discreet init` again:\n")
+    print(printable(" \\\n    ".join(lines)))
+
+
+def _members(field: str, schema: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+    """A field of the public part, or the needed members of one that is an object."""
+    whole = schema["properties"][field]
+    for way in whole.get("anyOf", [whole]):
+        if "$ref" in way:
+            inner = schema["$defs"][way["$ref"].rpartition("/")[2]]
+            return [(f"{field}.{one}", inner["properties"][one]) for one in inner["required"]]
+    return [(field, whole)]
 
 
 def _asked(

@@ -4,28 +4,20 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from discreet.cli.files import read_body, strict
 from discreet.cli.options import number
-from discreet.cli.servers import client_of, network_id
+from discreet.cli.servers import network_id
 from discreet.errors import InvalidInput
 
-FORMATS = (".csv", ".parquet", ".json", ".xlsx", ".xlsm", ".omx")
-_OF_SHEETS = ": save the sheet as CSV in UTF-8, in the program that it is from"
-_OF_TEXTS = ": a table as text is called .csv, whatever lies between its columns"
-_PACKED = ": unpack it first"
-OTHERS = {
-    **dict.fromkeys((".xls", ".ods"), _OF_SHEETS),
-    **dict.fromkeys((".tsv", ".tab", ".txt"), _OF_TEXTS),
-    **dict.fromkeys((".gz", ".zip", ".bz2", ".xz", ".7z"), _PACKED),
-}
-"""What becomes of files that are no content, by their endings."""
+if TYPE_CHECKING:
+    from discreet_client.client import Client
 
 
 def check_file(file: Path, form: str | None) -> None:
@@ -34,18 +26,22 @@ def check_file(file: Path, form: str | None) -> None:
         raise typer.BadParameter(f"there is no file {file}", param_hint="FILE")
     if file.is_dir():
         raise typer.BadParameter(f"{file} is a folder", param_hint="FILE")
-    check_ending(file, FORMATS)
+    check_ending(file)
     if form is not None:
         _check_form(file, form)
 
 
-def check_ending(file: Path, formats: Sequence[str]) -> None:
-    """That the file is called as one of the formats; what becomes of another, where that is
-    known."""
+def check_ending(file: Path) -> None:
+    """That the file is called as one that is read; what makes a readable one of another, where
+    that is known."""
+    from discreet_client.containers import CONVERTED, SUFFIXES  # noqa: PLC0415 - loads NumPy
+
     ending = file.suffix.lower()
-    if ending not in formats:
-        says = f"a file {', '.join(formats)} is needed, not {file.name}"
-        raise typer.BadParameter(says + OTHERS.get(ending, ""), param_hint="FILE")
+    if ending not in SUFFIXES:
+        says = f"a file {', '.join(SUFFIXES)} is needed, not {file.name}"
+        if ending in CONVERTED:
+            says = f"{file.name} is {CONVERTED[ending]}"
+        raise typer.BadParameter(says, param_hint="FILE")
 
 
 def name_of(where: str) -> str:
@@ -157,12 +153,12 @@ def read_file(
     if not readers.needed(kind, file, public, None):
         return body
     try:
-        said, notes = readers.sendable(public)
-        sent = {**body, "public": said}
         if local:
-            reading = readers.read(kind, file, public)
-            notes, said = reading.notes, readers.without_names({**said, **reading.public})
-            sent |= {"public": said, "content": reading.columns, "already_read": True}
+            said, content, notes = readers.read_here(kind, file, public)
+            sent = {**body, "public": said, "content": content, "already_read": True}
+        else:
+            said, notes = readers.sendable(public)
+            sent = {**body, "public": said}
     except (ValueError, MissingExtra) as error:
         raise InvalidInput(f"{file.name}: {error}") from None
     for note in notes:
@@ -171,13 +167,7 @@ def read_file(
 
 
 def zones_of(
-    given: str,
-    body: dict[str, Any],
-    state: Path | None,
-    server: str | None,
-    key: str | None,
-    *,
-    local: bool = False,
+    given: str, body: dict[str, Any], there: Callable[[], Client], *, local: bool = False
 ) -> str | list[str] | dict[str, str]:
     """A file that names zones; or a stored network, whose first nodes are zones, `local` with their
     names."""
@@ -185,7 +175,7 @@ def zones_of(
         return given
     if Path(given).suffix:
         raise typer.BadParameter(f"there is no file {given}", param_hint="--zones")
-    with client_of(state, server, key) as client:
+    with there() as client:
         found = network_id(client, given)
         network: Any = client.networks.get(found)["network"]
     if not isinstance(body["public"], dict):

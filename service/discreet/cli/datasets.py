@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -230,7 +231,8 @@ def add(
     if same_people_as is None and not {"cap", "account"} & body.keys():
         says = "say what may be spent on it in total, or give --same-people-as"
         raise typer.BadParameter(says, param_hint="--epsilon")
-    named = None if zones is None else zones_of(zones, body, state, server, key, local=local)
+    there = partial(client_of, state, server, key)
+    named = None if zones is None else zones_of(zones, body, there, local=local)
     given_rules = (("zones", named), ("encoding", encoding))
     rules = {name: value for name, value in given_rules if value is not None}
     if where is not None:
@@ -313,7 +315,8 @@ def preview(
     """
     said = {} if public is None else public_part(public)
     body: dict[str, Any] = {"kind": kind, "public": changed(said, map(field_of, fields or ()))}
-    named = None if zones is None else zones_of(zones, body, state, server, key, local=local)
+    there = partial(client_of, state, server, key)
+    named = None if zones is None else zones_of(zones, body, there, local=local)
     given_rules = (("zones", named), ("encoding", encoding))
     rules = {name: value for name, value in given_rules if value is not None}
     public_of_file = described(body, pairs_of(columns), rules)["public"]
@@ -405,7 +408,8 @@ def correct(
             }
             named = None
             if zones is not None:
-                named = zones_of(zones, whole, state, server, key, local=local)
+                there = partial(client_of, state, server, key)
+                named = zones_of(zones, whole, there, local=local)
             given_rules = (("zones", named), ("encoding", encoding))
             rules = {name: value for name, value in given_rules if value is not None}
             new = described({"public": said}, pairs_of(columns), rules)["public"]

@@ -151,17 +151,30 @@ def show_dataset(one: Mapping[str, Any]) -> None:
     Console().print(table)
 
 
+def proposal_of(found: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, str]]:
+    """What a preview proposes: columns by role, and fields of the public part as `--set` has
+    them."""
+    rules = {
+        f"reader.{rule}": value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        for rule, value in found["proposal"]["reader"].items()
+    }
+    return dict(found["proposal"]["columns"]), rules
+
+
+def options_of(columns: Mapping[str, str], fields: Mapping[str, str]) -> list[tuple[str, str]]:
+    """The options of `dataset add` that say these columns and fields."""
+    plain = {role: name for role, name in columns.items() if not set(",=") & set(name)}
+    others = {f"columns.{role}": name for role, name in columns.items() if role not in plain}
+    said = [("--columns", ",".join(map("=".join, plain.items())))] if plain else []
+    return [*said, *(("--set", "=".join(pair)) for pair in {**fields, **others}.items())]
+
+
 def show_preview(found: Mapping[str, Any]) -> None:
     """What a file would be read as: a proposal, the first rows, what is left out and what is
     wrong."""
     print(f"Columns: {printable(_few(found['columns']))}")
-    columns, rules = (found["proposal"][name] for name in ("columns", "reader"))
-    if columns:
-        pairs = ",".join(f"{role}={name}" for role, name in columns.items())
-        print(f"Proposed: --columns {shlex.quote(printable(pairs))}")
-    for rule, value in rules.items():
-        said = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        print(f"Proposed: --set {shlex.quote(f'reader.{rule}={printable(said)}')}")
+    for option, said in options_of(*proposal_of(found)):
+        print(f"Proposed: {option} {shlex.quote(printable(said))}")
     for row in found["rows"]:
         print(f"  row {row['row']}: {printable(_few(row['cells'].values()))}")
         if means := row["meaning"]:

@@ -32,7 +32,6 @@ app = typer.Typer(
     no_args_is_help=True, help="Sources: data that keep arriving, in blocks with a budget each."
 )
 
-FORMATS = (".csv", ".parquet", ".json", ".xlsx", ".xlsm", ".omx")
 NAMED = {"day": re.compile(r"\d{4}-\d{2}-\d{2}"), "month": re.compile(r"\d{4}-\d{2}")}
 SharesOption = Annotated[
     str | None,
@@ -192,7 +191,7 @@ def add(
     for file in [] if where is not None else map(Path, files):
         if not file.is_file():
             raise typer.BadParameter(f"there is no file {file}", param_hint="FILE")
-        check_ending(file, FORMATS)
+        check_ending(file)
     with client_of(state, server, key) as client:
         source = client.sources.get(source_id(client, given))
         each: list[str | None] = [*files] or [None]

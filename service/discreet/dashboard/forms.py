@@ -16,6 +16,7 @@ MAX_FIELDS = 200
 FORM_BYTES = 4 << 20
 LARGE = (
     "/jobs/new",
+    "/jobs/new/network",
     "/jobs/new/price",
     "/datasets/new",
     "/datasets/content",

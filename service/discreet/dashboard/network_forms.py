@@ -197,6 +197,10 @@ def meanings(form: forms.Form) -> dict[tuple[str, str], str]:
     }
 
 
+def _roles(of: str) -> Sequence[str]:
+    return LINK_ROLES if of == "links" else NODE_ROLES
+
+
 def _as_read(column: str) -> str:
     """A name with the ends of lines that spreadsheets write: browsers send others."""
     return column.replace("\r\n", "\n")
@@ -211,8 +215,8 @@ def _columns(form: forms.Form) -> tuple[dict[str, str], list[FieldIssue]]:
             issues.append(FieldIssue(f"/{COLUMNS}", says))
         elif role:
             columns[role] = column
-    for (_, column), role in said.items():
-        if not role and column in MEANINGS and column not in columns:
+    for (of, column), role in said.items():
+        if not role and column in _roles(of) and column not in columns:
             says = f"a column that is called {column} is always read as {column}"
             issues.append(FieldIssue(f"/{COLUMNS}", f"{says}: choose it, or rename the column"))
     known = {role: column for role, column in columns.items() if role in MEANINGS}
@@ -274,7 +278,6 @@ def columns_before(form: forms.Form) -> list[dict[str, Any]]:
     """The columns that the form was sent with, for files that could not be read this time."""
     found: dict[str, dict[str, Any]] = {}
     for (of, column), role in meanings(form).items():
-        roles = LINK_ROLES if of == "links" else NODE_ROLES
-        blank = {"file": "", "of": of, "roles": roles, "columns": [], "more": 0}
+        blank = {"file": "", "of": of, "roles": _roles(of), "columns": [], "more": 0}
         found.setdefault(of, blank)["columns"].append([column, role])
     return list(found.values())

@@ -174,6 +174,16 @@ def in_figures(text: str, figures: Mapping[str, Any]) -> str:
     return as_text({**body, "privacy": {**figures, **unit}})
 
 
+def with_network(text: str, network: bytes) -> str:
+    """The same text with this network, JSON, in its problem. InvalidInput for a text that holds no
+    problem."""
+    body = bodies.value_of(text.encode())
+    if not isinstance(body, dict) or not isinstance(body.get("problem"), dict):
+        raise InvalidInput("the text of the job is no object with a problem", pointer="/problem")
+    body["problem"]["network"] = json.loads(network)
+    return as_text(body)
+
+
 async def read(text: str) -> JobRequest:
     """The job in a form's text. InvalidInput with pointers into it."""
     return await bodies.parse(_REQUEST, text.encode())

@@ -28,16 +28,6 @@ HOME = (
     "read it at home (--local, or local=True), where its arrays are all that is sent; or send a "
     "file with the columns of its kind, or a source's blocks"
 )
-NOTHING: Mapping[str, Any] = {
-    "columns": [],
-    "proposal": {"reader": {}, "columns": {}},
-    "rows": [],
-    "left_out": [],
-    "notes": [],
-    "issues": [],
-    "count": None,
-}
-"""The preview of what cannot be read at all."""
 _zones: list[ZoneInfo] = []
 """All time zones: `ZoneInfo` finds one as long as somebody holds it."""
 
@@ -164,19 +154,16 @@ def preview(job: Mapping[str, Any], opened: Callable[[], BinaryIO], size: int) -
     """What a file would be read as, for its owner: `readers.preview`. job: as of `read`."""
     from discreet.problems.descriptions import printable  # noqa: PLC0415
     from discreet_client import readers  # noqa: PLC0415
-    from discreet_client.errors import MissingExtra  # noqa: PLC0415
-    from discreet_client.tables import TableError  # noqa: PLC0415
 
     form, public = job["format"], dict(job["public"] or {})
     if job.get("zones") is not None:
         public["reader"] = {**(public.get("reader") or {}), "zones": job["zones"]}
     try:
         check_size(form, size, job["memory_bytes"])
-        found: dict[str, Any] = readers.preview(job["kind"], opened, public, form=form)
-    except (TableError, MissingExtra, PayloadTooLarge) as error:
-        issues = getattr(error, "issues", None)
-        told = [one.as_dict() for one in issues] if issues else [{"cause": str(error), "count": 1}]
-        found = {**NOTHING, "issues": told}
+    except PayloadTooLarge as error:
+        found = readers.not_read(str(error))
+    else:
+        found = readers.preview(job["kind"], opened, public, form=form)
     told_of: dict[str, Any] = printable(found)
     return told_of
 

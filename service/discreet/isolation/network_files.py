@@ -34,6 +34,7 @@ def read_network(
     as of `discreet_client.networks.read`; labels and choices, how sentences call these options;
     chosen, whether the user has said what the columns are; limit, of the network's JSON.
     """
+    from discreet.problems.descriptions import printable  # noqa: PLC0415
     from discreet_client import networks  # noqa: PLC0415
     from discreet_client.networks import columns  # noqa: PLC0415
     from discreet_client.networks.roads import encodings  # noqa: PLC0415
@@ -53,7 +54,7 @@ def read_network(
         found = networks.read(*files, words=words, **options)
     except TableError as error:
         told = [[about, says[:LONGEST_SENTENCE]] for about, says in error.faults[:MOST_NOTES]]
-        return _sendable({"refused": told, "columns": [*map(_shown, tables)]}), b""
+        return printable({"refused": told, "columns": [*map(_shown, tables)]}), b""
     text = json.dumps(found.network, ensure_ascii=False, separators=(",", ":"))
     network = text.encode(errors="replace")
     limit = Limit(**arguments["limit"])
@@ -66,14 +67,7 @@ def read_network(
     notes = [note[:LONGEST_SENTENCE] for note in [*found.notes, *found.left_out][:MOST_NOTES]]
     warnings = [one[:LONGEST_SENTENCE] for one in found.warnings[:MOST_NOTES]]
     answer = {"name": found.name, "zones": found.zones, "notes": notes, "warnings": warnings}
-    return _sendable(answer), network
-
-
-def _sendable(answer: dict[str, Any]) -> dict[str, Any]:
-    """The answer without halves of surrogate pairs, which GeoJSON may hold and no page can."""
-    text = json.dumps(answer, ensure_ascii=False).encode(errors="replace")
-    sendable: dict[str, Any] = json.loads(text)
-    return sendable
+    return printable(answer), network
 
 
 def _shown(table: Any) -> dict[str, Any]:

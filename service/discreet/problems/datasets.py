@@ -122,42 +122,9 @@ TIME_ZONE = ReaderRule(
 )
 
 
-@dataclass(frozen=True)
-class FileQuestion:
-    """What `discreet init` asks about a user's own file, for the command that registers it."""
-
-    field: str
-    """A field of the public part, such as `horizon` or `reader.target`; of a column what the kind
-    calls it."""
-    asks: str
-    sort: Literal["column", "value", "figures", "policy", "zones"] = "value"
-    """`figures` are names with a number each, `drug A 0.5, none 0.5`; a `policy` is a rule on
-    features, or the name of the action that it always takes; `zones` are a file or a network."""
-    needed: bool = True
-    usual: str = ""
-    """What stands in brackets."""
-
-
-TIME_ZONE_ASKED = FileQuestion(
-    "reader.time_zone",
-    "In which time zone are times that have none, such as Europe/Berlin?",
-    needed=False,
-)
-DATES_ASKED = FileQuestion(
-    "reader.dates",
-    "Of a date such as 01/02/2026, which comes first: day_first or month_first? Nothing where "
-    "dates have no slashes",
-    needed=False,
-)
-
-
 class Dataset(DatasetSettings):
     """A dataset of one kind to register: `public` is published, `content` never leaves except by a
     mechanism."""
-
-    ASKED: ClassVar[tuple[FileQuestion, ...]] = ()
-    """Of a file of one's own, in the order in which `discreet init` asks; none of kinds whose data
-    are no tables."""
 
     ROW_BYTES: ClassVar[int] = 0
     """Fewest bytes of content that a row of an uploaded table becomes: what has too many rows is

@@ -3,7 +3,7 @@ one buffer."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import PurePath
@@ -17,7 +17,7 @@ from discreet.web.multipart import Multipart, broken
 MOST_PARTS = 500
 """Most fields and files of a form."""
 FIELD_BYTES = 1 << 12
-"""Most bytes of one field."""
+"""Most bytes of a field of people's typing."""
 LONGEST_NAME = 200
 """Most characters of a file's name."""
 
@@ -33,10 +33,11 @@ class Sent:
 
 
 @asynccontextmanager
-async def held(request: Request, most: Limit) -> AsyncIterator[Sent]:
-    """The form of at most `most` bytes, while the context lasts. InvalidInput if the body is not a
-    multipart form; other errors as `bodies.held`."""
-    parts = _Parts(request.headers.get("content-type"))
+async def held(request: Request, most: Limit, long: Collection[str] = ()) -> AsyncIterator[Sent]:
+    """The form of at most `most` bytes, while the context lasts; fields that may be as `long` have
+    more than FIELD_BYTES. InvalidInput if the body is not a multipart form; other errors as
+    `bodies.held`."""
+    parts = _Parts(request.headers.get("content-type"), long)
     async with bodies.held(request, most, form=True) as body:
         yield await bodies.in_thread_if_large(lambda: parts.read(body), len(body))
 
@@ -44,9 +45,9 @@ async def held(request: Request, most: Limit) -> AsyncIterator[Sent]:
 class _Parts(Multipart):
     """Sorts the parts of a form into fields and files."""
 
-    def __init__(self, content_type: str | None) -> None:
+    def __init__(self, content_type: str | None, long: Collection[str] = ()) -> None:
         super().__init__(content_type)
-        self._sent, self._count = Sent(), 0
+        self._sent, self._count, self._long = Sent(), 0, long
         self._into = ""
         self._file: str | None = None
         self._text = bytearray()
@@ -71,7 +72,7 @@ class _Parts(Multipart):
             self._sent.content += data
             return
         self._text += data
-        if len(self._text) > FIELD_BYTES:
+        if len(self._text) > FIELD_BYTES and self._into not in self._long:
             raise broken(f"a field of more than {FIELD_BYTES} bytes")
 
     def _ended(self) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from discreet_client.networks.geojson import features_of
+from discreet_client.networks.gmns import OF_NODE
 from discreet_client.networks.measures import KILOMETRES, SPEEDS
 from discreet_client.networks.roads import (
     LENGTH,
@@ -86,7 +87,8 @@ def tables_of(
     files: Sequence[AnyFile], *encodings: str | None, words: Words = PYTHON
 ) -> list[Columns]:
     """The tables whose columns may be given roles: none of TNTP, whose columns have fixed places,
-    and of GMNS only that of nodes, for their names. TableError if a file cannot be read at all."""
+    and of GMNS only what else the file of nodes has, for their names. TableError if a file cannot
+    be read at all."""
     suffixes = [file.suffix.lower() for file in files]
     if any(suffix in (".geojson", ".json") for suffix in suffixes):
         return [found for file in files for found in _of_features(file)]
@@ -96,10 +98,11 @@ def tables_of(
         file: header_of(file.read_bytes(), file.name, *encodings, words=words) for file in files
     }
     if any({"from_node_id", "free_speed"} <= set(header) for header in headers.values()):
+        own = {*OF_NODE, *NODE, *PLACE, "zone"}
         return [
-            _columns(file.name, "nodes", header, (NODE_NAME,))._replace(guessed={})
+            _columns(file.name, "nodes", left, (NODE_NAME,))._replace(guessed={})
             for file, header in headers.items()
-            if "node_id" in header
+            if "node_id" in header and (left := [one for one in header if one not in own])
         ]
     return [
         _columns(file.name, *(("links", header, LINK_ROLES) if known else _of_nodes(header)))

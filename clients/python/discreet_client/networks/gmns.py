@@ -46,7 +46,7 @@ OWN_NAMES = {
 }
 """What GMNS calls columns for which a network has a name of its own."""
 CARS = re.compile(r"\b(auto|autos|car|cars|sov|hov|vehicle|vehicles|all)\b", re.IGNORECASE)
-_OF_NODE = ("node_id", "x_coord", "y_coord", "zone_id")
+OF_NODE = ("node_id", "x_coord", "y_coord", "zone_id")
 _LINESTRING = re.compile(r"LINESTRING\s*(?:Z\s*)?\((.*)\)", re.IGNORECASE | re.DOTALL)
 
 
@@ -66,7 +66,7 @@ def read_gmns(tables: Mapping[AnyFile, Table], options: Options) -> Made:
     options.refuse("GMNS", "time_unit", "lane_capacity", "speed")
     length, speed = units_of(options, config)
     chosen = {OWN_NAMES.get(role, role): name for role, name in options.columns.items()}
-    of_nodes = {role: chosen.pop(role) for role in (NODE_NAME, *_OF_NODE) if role in chosen}
+    of_nodes = {role: chosen.pop(role) for role in (NODE_NAME, *OF_NODE) if role in chosen}
     roles = (*GMNS_LINK, *GMNS_LINK_OPTIONAL, *(one for one in OWN if one in chosen))
     left_out = unread_columns(links, [chosen.get(role, role) for role in roles], "link.csv")
     table = links.named(chosen, GMNS_LINK, roles, options.words)

@@ -1,13 +1,13 @@
 """Networks: the stored ones, one of them with its map, and a new one from files.
 
 Networks are public, so files go to the server as they are; a sandboxed child reads them with the
-code of `discreet network add`.
+code of `discreet network add`. The form of a job has its network's files read here too.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,7 @@ from discreet.errors import (
     DiscreetError,
     FieldIssue,
     InvalidInput,
+    Limit,
     NotFound,
     PayloadTooLarge,
 )
@@ -68,7 +69,7 @@ async def show_networks(
 @router.get("/networks/new")
 async def show_form(request: Request, services: CurrentServices, viewer: Owner) -> Response:
     """The form of a new network."""
-    return _form(request, services, dict(network_forms.BLANK))
+    return show_files(request, services, dict(network_forms.BLANK))
 
 
 @router.post("/networks/new")
@@ -76,29 +77,9 @@ async def add(request: Request, services: CurrentServices, viewer: Owner) -> Res
     """Read the files and store their network, or show the errors beside the fields."""
     most = bodies.of_job(services.settings)
     async with form_files.held(request, most) as sent:
-        form = sent.fields
-        asked = network_forms.asked(form)
-        issues = list(asked.issues)
-        if not sent.files:
-            issues.append(FieldIssue(f"/{network_forms.FILES}", "choose the files of a network"))
-        if issues:
-            columns = network_forms.columns_before(form)
-            return _form(request, services, form, InvalidInput(issues), columns)
-        try:
-            found = await objects.read(
-                services,
-                sent.files,
-                sent.content,
-                asked.options,
-                network_forms.WORDS,
-                most,
-                chosen=asked.chosen,
-            )
-        except (InvalidInput, PayloadTooLarge) as error:
-            return _form(request, services, form, error, network_forms.columns_before(form))
-        if isinstance(found, objects.NotRead):
-            refused = InvalidInput(network_forms.issues_of(found.faults))
-            return _form(request, services, form, refused, found.columns)
+        found = await read_files(services, sent, most)
+        if isinstance(found, Refused):
+            return show_files(request, services, sent.fields, found)
         try:
             name, zones = json.dumps(found.name).encode(), json.dumps(found.zones).encode()
             body = b'{"name":%s,"zones":%s,"network":%s}' % (name, zones, found.network)
@@ -107,7 +88,8 @@ async def add(request: Request, services: CurrentServices, viewer: Owner) -> Res
                 services, viewer.principal, wanted.name, wanted.network, wanted.known
             )
         except (InvalidInput, Conflict) as error:
-            return _form(request, services, form, error, network_forms.columns_before(form))
+            refused = Refused(error, network_forms.columns_before(sent.fields))
+            return show_files(request, services, sent.fields, refused)
     told = Told(found.notes, found.warnings, new)
     content = await anyio.to_thread.run_sync(wanted.network.content)
     answer = await _page(request, row, content, told)
@@ -115,15 +97,53 @@ async def add(request: Request, services: CurrentServices, viewer: Owner) -> Res
     return answer
 
 
-def _form(
+@dataclass(frozen=True)
+class Refused:
+    """Why files give no network, and the columns that are asked about."""
+
+    error: DiscreetError
+    columns: Sequence[dict[str, Any]] = ()
+
+
+async def read_files(
+    services: Services, sent: form_files.Sent, most: Limit
+) -> objects.ReadNetwork | Refused:
+    """The network in the files of a form, by its fields."""
+    asked, before = network_forms.asked(sent.fields), network_forms.columns_before(sent.fields)
+    issues = list(asked.issues)
+    if not sent.files:
+        issues.append(FieldIssue(f"/{network_forms.FILES}", "choose the files of a network"))
+    if issues:
+        return Refused(InvalidInput(issues), before)
+    try:
+        found = await objects.read(
+            services,
+            sent.files,
+            sent.content,
+            asked.options,
+            network_forms.WORDS,
+            most,
+            chosen=asked.chosen,
+        )
+    except (InvalidInput, PayloadTooLarge) as error:
+        return Refused(error, before)
+    if isinstance(found, objects.NotRead):
+        return Refused(InvalidInput(network_forms.issues_of(found.faults)), found.columns)
+    return found
+
+
+def show_files(
     request: Request,
     services: Services,
     form: forms.Form,
-    refused: DiscreetError | None = None,
-    columns: Sequence[dict[str, Any]] = (),
+    refused: Refused | None = None,
+    job: Mapping[str, str] | None = None,
 ) -> Response:
+    """The form of a network's files; `job`: the fields of the form of a job that it is for."""
+    columns = () if refused is None else refused.columns
     form = network_forms.with_units(columns, form)
-    issues = refused.issues if isinstance(refused, InvalidInput) else []
+    error = None if refused is None else refused.error
+    issues = error.issues if isinstance(error, InvalidInput) else []
     beside: dict[str, list[str]] = {}
     for issue in issues:
         beside.setdefault(issue.pointer.strip("/"), []).append(issue.detail)
@@ -131,13 +151,14 @@ def _form(
     return render(
         request,
         "network_new.html",
-        status=200 if refused is None else submissions.status_of(refused),
+        status=200 if error is None else submissions.status_of(error),
         form={**dict.fromkeys(network_forms.BLANK, ""), **form},
+        job=job,
         pairs=network_forms.PAIRS,
         ticks=network_forms.TICKS,
         tables=network_forms.tables(columns, form),
         most_bytes=bodies.of_job(services.settings).allowed,
-        refused=refused,
+        refused=error,
         beside=beside,
         elsewhere=[issue for issue in issues if issue.pointer.strip("/") not in shown],
     )

@@ -11,8 +11,9 @@ import anyio.to_thread
 from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse, Response
 
-from discreet.dashboard import forms, job_forms, submissions
+from discreet.dashboard import forms, job_forms, network_forms, submissions
 from discreet.dashboard.pages import HEADERS, environment, go_to, render
+from discreet.dashboard.routes import networks
 from discreet.dashboard.sessions import Submitter, Viewer
 from discreet.errors import Conflict, DiscreetError, InvalidInput, NotFound
 from discreet.problems import DATASETS, KINDS
@@ -23,7 +24,7 @@ from discreet.usecases import asking, budgets, datasets, jobs, objects, rehearsa
 from discreet.usecases.blocks import of_accounts
 from discreet.usecases.requests import JobRequest
 from discreet.usecases.services import Services
-from discreet.web import bodies
+from discreet.web import bodies, form_files
 from discreet.web.security import CurrentServices
 
 router = APIRouter(include_in_schema=False)
@@ -34,6 +35,9 @@ MOST_SOURCES = 20
 """Newest sources that are offered, with all of their blocks."""
 RECENT_JOBS = 50
 """Newest jobs, of which those of the same kind are offered to take a part of the problem from."""
+
+CARRIED = ("body", "kind", "around", "units")
+"""Fields of a job's form that are kept while its network's files are read."""
 
 
 @router.get("/jobs/new")
@@ -156,6 +160,41 @@ async def price_or_submit(
     )
 
 
+@router.post("/jobs/new/network")
+async def read_network(request: Request, services: CurrentServices, viewer: Submitter) -> Response:
+    """The files of a network for the job that is being written: asked for, then read into its text,
+    which the form goes on with. Nothing is stored."""
+    if not forms.is_multipart(request):
+        form = await forms.read(request)
+        job = {name: form.get(name, "") for name in CARRIED}
+        return networks.show_files(request, services, dict(network_forms.BLANK), job=job)
+    most = bodies.of_job(services.settings)
+    async with form_files.held(request, most, CARRIED) as sent:
+        job = {name: sent.fields.pop(name, "") for name in CARRIED}
+        found = await networks.read_files(services, sent, most)
+    if isinstance(found, networks.Refused):
+        return networks.show_files(request, services, sent.fields, found, job)
+    rows = await datasets.page(services, viewer.principal, None, MOST_DATASETS)
+    shown: dict[str, Any] = {
+        "rows": rows,
+        "text": job["body"],
+        "dataset": None,
+        "kind": job["kind"],
+        "around": forms.filled(job, "around"),
+        "units": forms.filled(job, "units"),
+        "told": networks.Told(found.notes, found.warnings, new=True),
+    }
+    try:
+        shown["text"] = await bodies.in_thread_if_large(
+            lambda: submissions.with_network(job["body"], found.network),
+            len(job["body"]) + len(found.network),
+        )
+        shown.update(_of_problem((await submissions.read(shown["text"])).problem, rows))
+    except InvalidInput as error:
+        return await _form(request, services, viewer, refused=error, **shown)
+    return await _form(request, services, viewer, **shown)
+
+
 @router.post("/jobs/new/price")
 async def price(request: Request, services: CurrentServices, viewer: Submitter) -> Response:
     """The price of a text while it is written: two parts of the page, and the fingerprint by which
@@ -268,6 +307,7 @@ async def _form(
     named: Sequence[str] = (),
     leaves: list[dict[str, Any]] | None = None,
     source: dict[str, Any] | None = None,
+    told: networks.Told | None = None,
 ) -> Response:
     recent = await jobs.page(
         services, viewer.principal, state="succeeded", after=None, size=RECENT_JOBS
@@ -301,6 +341,7 @@ async def _form(
             else None
         ),
         source=source,
+        told=told,
         stored=[row["name"] for rows_of in stored.values() for row in rows_of],
         leaves=leaves or [],
         live=False,

@@ -464,7 +464,7 @@ export class Fields {
         body.replaceChildren(this.object(schema, holder[name], path));
       };
       draw();
-      return [...this.sources(schema, context, draw), body];
+      return [...this.sources(context, draw), body];
     }
     if (sort === "table") return [this.table(schema, context)];
     if (sort === "parts") return [this.parts(schema, context)];
@@ -492,7 +492,7 @@ export class Fields {
     const columns = [...first, ...names.filter((name) => given.has(name) && !needed.includes(name))];
     const count = element("p", { className: "note" }, `${rows.length} rows.`);
     if (rows.length > MOST_ROWS) {
-      count.textContent = `${rows.length} rows: too many to edit here; read them from a file.`;
+      count.textContent = `${rows.length} rows: too many to edit here.`;
       return count;
     }
     const cell = (value) => (value == null ? "" : Array.isArray(value) ? value.map(typed).join(" ") : typed(value));
@@ -559,95 +559,15 @@ export class Fields {
     });
   }
 
-  // What some files do not say, and is asked for once such a file was read: units of lengths and speeds, weights of
-  // tolls.
-  asked({ measured, weighed }, context) {
-    const units = (id, label, known) => {
-      const options = ["", ...Object.keys(known)].map((one) => element("option", { value: one }, one || "choose …"));
-      const select = element("select", { id: `${context.id}-${id}` }, ...options);
-      return [select, element("div", { hidden: true }, element("label", { htmlFor: select.id }, label), select)];
-    };
-    const [length, lengthBox] = measured ? units("length", "Lengths in the file are in", measured.lengths) : [];
-    const [speed, speedBox] = measured ? units("speed", "Speeds in the file are in", measured.speeds) : [];
-    const weight = weighed && element("input", { id: `${context.id}-weight`, inputMode: "decimal" });
-    const weightBox = weighed && element("div", { hidden: true }, element("label", { htmlFor: weight.id }, `Time that a unit of ${weighed.column} is worth`), weight);
-    const boxes = { units: [lengthBox, speedBox], weight: [weightBox] };
-    return {
-      controls: [length, speed, weight].filter(Boolean),
-      boxes: [lengthBox, speedBox, weightBox].filter(Boolean),
-      show: (names) => { for (const name of names) for (const box of boxes[name]) box.hidden = false; },
-      said: () => ({ units: { length: length?.value, speed: speed?.value }, weight: weight?.value.trim() ?? "" }),
-    };
-  }
-
-  // The controls that take a large public object from a file or from an earlier job.
-  sources(schema, context, draw) {
-    const tables = Object.entries(schema.properties).filter(([, one]) => this.variants(one).some((way) => this.sort(way) === "table"));
-    if (!tables.length) return [];
+  // The controls that take an object that can be stored, such as a road network, from files or from an earlier job. The
+  // server reads the files, and answers with the same form.
+  sources(context, draw) {
     const { holder, name } = context;
+    if (!Object.hasOwn(this.stored, name)) return [];
     const status = element("p", { className: "note", role: "status" });
-    const taken = (value, said) => {
-      for (const key of Object.keys(holder[name])) delete holder[name][key];
-      Object.assign(holder[name], value);
-      draw();
-      context.set(holder[name]);
-      status.textContent = said;
-    };
-    const sources = element("div", { className: "pair" });
-    const hourly = schema["x-file"]?.hourly;
-    const minutes = hourly && element("input", { id: `${context.id}-minutes`, inputMode: "decimal" });
-    const doubled = schema["x-file"]?.doubled;
-    const twice = doubled && element(
-      "select", { id: `${context.id}-twice` },
-      element("option", { value: "refuse" }, "Refuse the file and list them"),
-      element("option", { value: "keep-first" }, "Take the first line of each"),
-      element("option", { value: "sum" }, `Merge them, with the sum of ${doubled.sum}`),
-    );
-    const asked = this.asked(schema["x-file"] ?? {}, context);
-    const nodes = schema["x-file"]?.nodes;
-    let chosen = {}; // the chosen files, read again when a missing option is given
-    const readFile = async (event) => {
-      const files = event.target === file ? [...file.files] : [];
-      if (!files.length && !chosen.rows) return;
-      const called = () => files.map((one) => one.name).join(", ") || chosen.rows.name;
-      try {
-        const { isOfNodes, read } = await import(new URL("table_files.js", import.meta.url));
-        const [table, one] = tables[0];
-        const item = this.item(this.variants(one).find((way) => this.sort(way) === "table"));
-        const numeric = (column) => this.numeric(column);
-        const { inUtf8 } = await import(new URL("table_text.js", import.meta.url));
-        const own = {};
-        for (const one of files) {
-          const text = await (await inUtf8(one)).file.text();
-          const sort = nodes && isOfNodes(text, nodes) ? "nodes" : "rows";
-          if (own[sort]) throw new Error("two files of the same sort: choose one of links, and one of nodes beside it");
-          own[sort] = { name: one.name, text };
-        }
-        if (files.length) chosen = own.rows && chosen.rows ? own : { ...chosen, ...own }; // other links have other nodes
-        if (!chosen.rows) throw new Error("it has the nodes; choose the file of links too");
-        const value = read(chosen.rows.text, { schema, table, item, numeric, minutes: minutes?.value.trim() ?? "", twice: twice?.value, nodes: chosen.nodes?.text ?? null, ...asked.said() });
-        const names = [chosen.rows, chosen.nodes].filter(Boolean).map((one) => one.name).join(" and ");
-        taken(value.object, `Read from ${names}: ${value.object[table].length} rows. ${value.note}`);
-      } catch (problem) {
-        const instead = problem.instead ? [" ", element("a", { href: problem.instead.href }, problem.instead.name)] : [];
-        status.replaceChildren(`${called()} was not read: ${problem.message}`, ...instead);
-        asked.show(problem.asks ?? []);
-        file.value = ""; // so that the same file may be chosen again
-      }
-    };
-    const file = element("input", { id: `${context.id}-file`, type: "file", multiple: Boolean(nodes), onchange: readFile });
-    for (const one of [minutes, twice, ...asked.controls]) one?.addEventListener("change", readFile);
-    const formats = schema["x-file"]?.formats ?? "CSV with the names of its columns in the first line";
-    if (minutes) {
-      const says = `Leave empty if ${hourly.columns.join(", ")} in the file is per period already.`;
-      sources.append(element("div", {}, element("label", { htmlFor: minutes.id }, "Minutes of a period, if the file’s figures are per hour"), element("p", { className: "note" }, says), minutes));
-    }
-    if (twice) {
-      const says = "A street that is on two lines with the same ends and figures would carry twice as much.";
-      sources.append(element("div", {}, element("label", { htmlFor: twice.id }, "Duplicate lines in the file"), element("p", { className: "note" }, says), twice));
-    }
-    sources.append(...asked.boxes);
-    sources.append(element("div", {}, element("label", { htmlFor: file.id }, "Read it from a file"), element("p", { className: "note" }, ...withCode(`${formats}. It stays in this browser until the price is asked for.`)), file));
+    const files = element("button", { className: "second", formAction: `/jobs/new/${name}`, formNoValidate: true }, "Read it from files");
+    const note = element("p", { className: "note" }, "On a page of its own. The server reads the files; the job stays as it is.");
+    const sources = element("div", { className: "pair" }, element("div", {}, note, files));
     if (this.jobs.length) {
       const pick = element(
         "select",
@@ -657,8 +577,15 @@ export class Fields {
             if (event.target.value === "") return;
             const problem = await this.fetchProblem(event.target.value);
             const value = context.path.split("/").slice(2).reduce((one, key) => one?.[key], problem);
-            if (isObject(value)) taken(value, "Taken from that job.");
-            else status.textContent = value == null ? "That job does not set it." : `That job names one by its id: ${value}`;
+            if (!isObject(value)) {
+              status.textContent = value == null ? "That job does not set it." : `That job names one by its id: ${value}`;
+              return;
+            }
+            for (const key of Object.keys(holder[name])) delete holder[name][key];
+            Object.assign(holder[name], value);
+            draw();
+            context.set(holder[name]);
+            status.textContent = "Taken from that job.";
           },
         },
         element("option", { value: "" }, "As it is"),

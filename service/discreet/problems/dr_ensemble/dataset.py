@@ -30,12 +30,9 @@ from discreet.problems.contents import (
     starts_in,
 )
 from discreet.problems.datasets import (
-    DATES_ASKED,
     TIME_ZONE,
-    TIME_ZONE_ASKED,
     Column,
     DatasetOfRows,
-    FileQuestion,
     ReaderRule,
 )
 from discreet.problems.dr_ensemble import meters
@@ -55,41 +52,6 @@ from discreet.solvers.control.transition_counts import transition_sums
 from discreet_client.intervals import plain
 from discreet_client.meters import States as Sequences
 from discreet_client.meters import bins_of
-
-# Own file -----------------------------------------------------------------------------------------
-# What `discreet init` asks of a table of readings of meters.
-
-QUESTIONS = (
-    FileQuestion("participant", "Which column says whose meter it is?", "column"),
-    FileQuestion("time", "Which column says when it was read?", "column"),
-    FileQuestion(
-        "kw", "Which column is power in kW? None where meters count energy", "column", needed=False
-    ),
-    FileQuestion(
-        "kwh", "Which column is energy in kWh? None where it is power", "column", needed=False
-    ),
-    FileQuestion(
-        "participants",
-        "How many participants are there? Nothing where that is private",
-        needed=False,
-    ),
-    FileQuestion("states", "How many states of power are told apart?", usual="4"),
-    FileQuestion(
-        "edges",
-        "Between which kW do they lie? One number more than states, such as [0, 0.5, 2, 4, 7]",
-    ),
-    FileQuestion("steps", "How many readings has each meter?"),
-    FileQuestion("meters.start", "When was the first reading, such as 2026-01-15T00:00?"),
-    FileQuestion(
-        "meters.interval_seconds", "How many seconds are between two readings?", usual="900"
-    ),
-    FileQuestion(
-        "meters.carry", "How many missing readings in a row take the state before?", usual="0"
-    ),
-    TIME_ZONE_ASKED,
-    DATES_ASKED,
-)
-
 
 # Dataset ------------------------------------------------------------------------------------------
 
@@ -137,7 +99,6 @@ class DrEnsembleDataset(DatasetOfRows):
         "transitions": Row,
         "power": Reading,
     }
-    ASKED: ClassVar[tuple[FileQuestion, ...]] = QUESTIONS
     FIGURES: ClassVar[frozenset[str]] = frozenset(("day", "max_rows", "min_probability", "support"))
     LATER: ClassVar[Mapping[str, str]] = {
         "day": "blocks of hours with a matrix of their own, at the same noise: what a load does at "

@@ -29,10 +29,7 @@ from discreet.problems.contents import (
     owner_column,
 )
 from discreet.problems.datasets import (
-    DATES_ASKED,
-    TIME_ZONE_ASKED,
     Column,
-    FileQuestion,
     ReaderRule,
 )
 from discreet.problems.numbers import Count, Frozen, Real
@@ -48,50 +45,6 @@ from discreet_client import tntp
 from discreet_client.tables import TableError
 from discreet_client.tntp import TripsRow
 from discreet_client.trips import MOST_PARTS, NEARLY_WHOLE, in_parts, no_parts, scale_of
-
-# Own file -----------------------------------------------------------------------------------------
-# The questions of `discreet init` about a table of trips.
-
-QUESTIONS = (
-    FileQuestion("origin", "Which column says where a trip begins?", "column"),
-    FileQuestion("destination", "Which column says where it ends?", "column"),
-    FileQuestion(
-        "time", "Which column says when it begins? None of one period", "column", needed=False
-    ),
-    FileQuestion(
-        "count",
-        "Which column says how many trips a row stands for? None where it is one",
-        "column",
-        needed=False,
-    ),
-    FileQuestion(
-        "zones",
-        "Which stored network, or file of zones by name, are the trips on? Nothing where zones are "
-        "numbers from 1",
-        "zones",
-        needed=False,
-    ),
-    FileQuestion(
-        "zones", "How many zones are there? Nothing where a network says it", needed=False
-    ),
-    FileQuestion("periods", "How many periods are observed, such as five mornings?", usual="1"),
-    FileQuestion("period_minutes", "How many minutes has a period?", usual="60"),
-    FileQuestion(
-        "reader.start",
-        "When does the first period begin, such as 2026-11-02T07:00? Nothing where no column is a "
-        "time",
-        needed=False,
-    ),
-    FileQuestion(
-        "reader.every",
-        "The others begin each day, weekday or week at this time? Nothing where they follow one "
-        "another",
-        needed=False,
-    ),
-    TIME_ZONE_ASKED,
-    DATES_ASKED,
-)
-
 
 # Dataset ------------------------------------------------------------------------------------------
 
@@ -142,7 +95,6 @@ class RoutingDataset(DatasetInBlocks):
     ROWS: ClassVar[Mapping[str, Any]] = {"trips": Trip}
     OWNER: ClassVar[str] = "person"
     RECORDS: ClassVar[str] = "person_start"
-    ASKED: ClassVar[tuple[FileQuestion, ...]] = QUESTIONS
     FIGURES: ClassVar[frozenset[str]] = frozenset(
         ("max_total", "max_pair", "max_person", "max_rows")
     )
