@@ -26,14 +26,15 @@ def installed() -> Path:
 
 
 def compiled(folder: Path) -> Path:
-    """The SDK's sources and tests compiled in an empty folder."""
+    """The SDK's sources and tests compiled in an empty folder; `test_sdk_typescript` checks their
+    types."""
     installed()
     for name in ("package.json", "tsconfig.json"):
         shutil.copy(SDK / name, folder)
     for name in ("src", "test"):
         shutil.copytree(SDK / name, folder / name)
     (folder / "node_modules").symlink_to(SDK / "node_modules")
-    execute([str(BIN / "tsc")], folder)
+    execute([str(BIN / "tsc"), "--noCheck"], folder)
     return folder
 
 

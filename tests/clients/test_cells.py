@@ -1,11 +1,4 @@
-"""What cells and files mean: `cells.jsonl`, one row each, by the readers of client and service.
-
-`of`: number, a reading's kW; time, when it was; meters, when the readings of a file were; zones,
-numbers of two zones; people, how many persons two names are; file, trips. `in`: the text; `rules`
-and `columns`: of the description; `is`: what it means; or `refused`: of the sentence. `service`:
-what the service's own reader of uploads says where that is something else; it has no rules, and
-rows with rules are none for it.
-"""
+"""What cells and files mean, by the readers of client and service: the rows of `vectors`."""
 
 from __future__ import annotations
 
@@ -29,60 +22,17 @@ from discreet.problems.contents import check_names, owner_column, real_column
 from discreet_client import cells, networks, readers, tables, tntp
 from discreet_client.cells import AS_WRITTEN, Grammar, distinct
 from discreet_client.tables import TableError, read_csv
-
-ROWS = [
-    json.loads(line)
-    for line in Path(__file__).with_name("cells.jsonl").read_text("utf-8").splitlines()
-]
-ZONE = {"time_zone": "Europe/Berlin"}
-TRIPS = {"unit": "request", "zones": 2, "periods": 1, "period_minutes": 60}
-PLAIN = "2026-11-21T15:00Z"
-
-
-def text_of(row: dict[str, Any]) -> str:
-    """The file that has the row's cell."""
-    mark, cell = row.get("separator", ";"), row["in"]
-    match row["of"]:
-        case "number":
-            return mark.join(("participant", "time", "kw")) + "\n" + mark.join(("a", PLAIN, cell))
-        case "time":
-            return f"participant;time;kw\na;{cell};1\n"
-        case "zones":
-            return f"origin;destination\n{cell[0]};{cell[1]}\n"
-        case "people":
-            rows = "".join(f"1;2;{name}\n" for name in cell)
-            return f"origin;destination;person\n{rows}"
-    return str(cell)
+from tests.clients.vectors import ROWS, TRIPS, ZONE, content_of, described, meaning_of, name_of
 
 
 def by_the_client(row: dict[str, Any], path: Path) -> Any:
-    path.write_bytes(text_of(row).encode(row.get("encoding", "utf-8")))
-    rules = row.get("rules", {})
-    if row["of"] in ("number", "time", "meters"):
-        public = {"reader": {**ZONE, **rules}, "columns": row.get("columns", {})}
-        found = readers.read("dr_ensemble", path, public).columns
-        if row["of"] == "meters":
-            return found["time"].tolist()
-        if row["of"] == "time":
-            return found["time"].tolist()[0]
-        return found["kw"].tolist()[0] if found["kw"].size else None
-    zones = {"zones": row["zones"]} if "zones" in row else {}
-    public = {**TRIPS, "unit": "person" if row["of"] == "people" else "request"}
-    found = readers.read("routing", path, {**public, "reader": {**rules, **zones}}).columns
-    pairs = [
-        list(one)
-        for one in zip(found["origin"].tolist(), found["destination"].tolist(), strict=True)
-    ]
-    match row["of"]:
-        case "zones":
-            return pairs[0]
-        case "people":
-            return len(set(found["person"].tolist()))
-    return pairs
+    path.write_bytes(content_of(row))
+    kind, public = described(row)
+    return meaning_of(row, readers.read(kind, path, public).columns)
 
 
 @pytest.mark.parametrize("least", [0, 1 << 30], ids=["columns", "cells"])
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['of']}-{row['in']!r:.30}")
+@pytest.mark.parametrize("row", ROWS, ids=name_of)
 def test_the_client(
     row: dict[str, Any], least: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,7 +65,7 @@ class Kind:
 
 def by_the_service(row: dict[str, Any]) -> Any:
     """What its reader of uploads makes of the columns, by the checks of all kinds."""
-    content = text_of(row).encode(row.get("encoding", "utf-8"))
+    content = content_of(row)
     job = {"format": "csv", "content_bytes": 1 << 30}
     table = reading._content(Kind, {}, lambda: io.BytesIO(content), job)
     if row["of"] == "people":
@@ -138,7 +88,7 @@ OF_SERVICE = [
 ]
 
 
-@pytest.mark.parametrize("row", OF_SERVICE, ids=lambda row: f"{row['of']}-{row['in']!r:.30}")
+@pytest.mark.parametrize("row", OF_SERVICE, ids=name_of)
 def test_the_service(row: dict[str, Any]) -> None:
     """Where it says something else, the row has it."""
     expected = row.get("service", row.get("is", InvalidInput))

@@ -3,7 +3,8 @@ changes what another means.
 
 A file of CSV is read as columns by pyarrow and a cell at a time, and the same texts come as
 Parquet, as JSON, as Excel and as a frame: the content is the same, byte for byte, or all refuse the
-same cells.
+same cells. Files of all forms, some torn, under descriptions that are partly junk are read at home
+and by the program of the service's child: the same content, or the same mistakes.
 """
 
 from __future__ import annotations
@@ -12,16 +13,27 @@ import csv
 import io
 import json
 import random
+import time
+import zipfile
 from typing import Any
 
+import h5py
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pydantic import ValidationError
 
-from discreet_client import cells, readers, tables
+from discreet.errors import InvalidInput, PayloadTooLarge
+from discreet.isolation import described, network_files, reading
+from discreet.problems import DATASETS
+from discreet.problems.descriptions import completed
+from discreet_client import cells, networks, readers, tables
 from discreet_client.tables import TableError
 from tests.clients.test_containers import opened, workbook
+from tests.clients.test_networks import CONFIG_CSV, CSV, GMNS, LINES
+from tests.problems.test_tntp import NETWORK, NODES
 
 NUMBERS = ["1", "2,5", "3.25", "1.234", "1.234,5", "1'000", "1e2", "+4", "5.", ".5", "7.0", "0"]
 NO_NUMBERS = ["NaN", "inf", "1_000", "٣", "½", "5 kW", "-", "x", "1,2,3", "1e400", "0x10"]
@@ -321,3 +333,241 @@ def test_a_content_is_a_union_over_units(kind: str, rules: dict[str, Any]) -> No
         left = made([row for row in mixed if row[OWNER[kind]] != owner])
         others = (one for place, one in enumerate(alone) if one and place != gone)
         assert left == (told, sorted(record for one in others for record in one[1]))
+
+
+# Home and the service -----------------------------------------------------------------------------
+
+JUNK: list[Any] = [
+    *(None, True, 0, -1, 1.5, 10**400, "", ",", "x", "Europe/Berlin", "2026-07-01", "age -> a"),
+    *([], ["A"], {}, {"a": 1}, {"a": "1/3"}, "\ud800"),
+]
+INSERTED = [
+    *(b"\x00", b"\xff", b'"', b"\r", b"\n\n", b"\xef\xbb\xbf", b"\xc2\xa0", b"\xe2\x80\xa8"),
+    *(b"\x1a", b";;", b",", b"'", b"1e999"),
+]
+FIELDS = ["columns", "meters", "periods", "zones", "edges", "horizon", "steps", "ranges"]
+TYPES = [
+    *(pa.string(), pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())),
+    *(pa.float64(), pa.int32(), pa.timestamp("us"), pa.decimal128(12, 4), pa.binary(), pa.bool_()),
+]
+MOST_SECONDS = 20
+"""Of the processor for a file of 60 rows, whatever it holds."""
+SEEDS = [
+    pytest.param(range(100), id="some"),
+    pytest.param(range(100, 1100), id="many", marks=pytest.mark.long),
+]
+
+
+def torn(draw: random.Random, good: bytes) -> bytes:
+    """With bytes changed, cut off, doubled, left out, put in, or made zero."""
+    if not good:
+        return good
+    bad, place = bytearray(good), draw.randrange(len(good))
+    match draw.randrange(6):
+        case 0:
+            for _ in range(draw.choice([1, 1, 2, 8])):
+                bad[draw.randrange(len(bad))] = draw.randrange(256)
+        case 1:
+            del bad[place:]
+        case 2:
+            first = draw.randrange(len(bad))
+            bad[place:place] = good[first : first + draw.randrange(1, 40)]
+        case 3:
+            del bad[place : place + draw.randrange(1, 20)]
+        case 4:
+            bad[place:place] = draw.choice(INSERTED)
+        case 5:
+            length = min(len(bad) - place, draw.randrange(1, 16))
+            bad[place : place + length] = bytes(length)
+    return bytes(bad)
+
+
+def torn_inside(draw: random.Random, book: bytes) -> bytes:
+    """A workbook that is whole, one of whose parts is not."""
+    sink = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(book)) as old, zipfile.ZipFile(sink, "w") as new:
+        wrong = draw.choice(old.namelist())
+        for name in old.namelist():
+            new.writestr(name, torn(draw, old.read(name)) if name == wrong else old.read(name))
+    return sink.getvalue()
+
+
+def typed(draw: random.Random, columns: dict[str, list[str]]) -> bytes:
+    """Parquet whose columns are of types that its texts can be read as."""
+    table = pa.table(columns)
+    for place, name in enumerate(table.column_names):
+        try:
+            column = table.column(place).cast(draw.choice(TYPES))
+        except (pa.ArrowException, ValueError):
+            continue
+        table = table.set_column(place, name, column)
+    if draw.random() < 0.1:
+        odd = draw.choice([pa.nulls(table.num_rows), pa.array([["x"]] * table.num_rows)])
+        table = table.set_column(0, table.column_names[0], odd)
+    sink = io.BytesIO()
+    pq.write_table(table, sink)
+    return sink.getvalue()
+
+
+def matrix(draw: random.Random) -> bytes:
+    lookups = np.array([7, 1, 2, 3]), np.array([b"A", b"B", b"7", b"007"]), np.arange(1.0, 5)
+    counts = [[draw.choice([0, 1, 2.5, float("nan")]) for _ in range(4)] for _ in range(4)]
+    sink = io.BytesIO()
+    with h5py.File(sink, "w") as file:
+        file["data/m"] = np.array(counts)
+        if draw.random() < 0.5:
+            file["lookup/z"] = draw.choice(lookups)
+    return sink.getvalue()
+
+
+def nasty_file(seed: int) -> tuple[str, str, bytes, dict[str, Any]]:
+    """Kind, form, bytes and a public part."""
+    draw, nasty = random.Random(f"file {seed}"), Nasty(seed)
+    forms = ["csv", "csv", "parquet", "xlsx", "json"]
+    form = draw.choice([*forms, "omx"] if nasty.kind == "routing" else forms)
+    columns = dict(zip(nasty.columns, map(list, zip(*nasty.rows, strict=True)), strict=True))
+    rows = [dict(zip(nasty.columns, row, strict=True)) for row in nasty.rows]
+    match form:
+        case "csv":
+            content = nasty.written()
+            if draw.random() < 0.2:
+                encoding = draw.choice(["utf-16", "cp1252", "latin-1"])
+                content = content.decode().encode(encoding, "replace")
+        case "parquet":
+            content = typed(draw, columns)
+        case "xlsx":
+            content = workbook([nasty.columns, *nasty.rows])
+            content = torn_inside(draw, content) if draw.random() < 0.5 else content
+        case "json":
+            content = json.dumps(draw.choice([rows, columns])).encode()
+        case "omx":
+            content = matrix(draw)
+    public = json.loads(json.dumps(nasty.public))
+    if draw.random() < 0.3:
+        rule = draw.choice([*sorted(readers.RULES), "version", "nothing"])
+        public["reader"][rule] = draw.choice(JUNK)
+    if draw.random() < 0.1:
+        public[draw.choice(FIELDS)] = draw.choice(JUNK)
+    if draw.random() < 0.1:
+        called = draw.choice([*nasty.columns, "no", "a+b", "+".join(nasty.columns[:2])])
+        public["columns"] = {draw.choice([*nasty.columns, "kwh", "state"]): called}
+    return nasty.kind, form, torn(draw, content) if draw.random() < 0.5 else content, public
+
+
+def contents(found: dict[str, Any]) -> dict[str, Any]:
+    return {name: (str(values.dtype), values.tolist()) for name, values in found.items()}
+
+
+def mistakes(issues: Any) -> list[str]:
+    names = ("row", "column", "cause", "found", "way_out", "count", "last")
+    return sorted(str([one.get(name) for name in names]) for one in issues)
+
+
+def at_home(kind: str, source: Any, public: Any, form: str) -> Any:
+    """What is read there is sent, and checked by the kind."""
+    try:
+        found = readers.read(kind, source, public, form=form)
+    except TableError as error:
+        return mistakes(one.as_dict() for one in error.issues)
+    model: Any = DATASETS[kind]
+    try:
+        said = model.read_public(found.public)
+        return contents(model.read_table(said, pa.table(found.columns)))
+    except (InvalidInput, PayloadTooLarge, ValidationError) as error:
+        return str(error)
+
+
+def in_the_child(kind: str, source: Any, public: Any, form: str, size: int) -> Any:
+    """The same of a file that is sent; None of a public part that is refused before any is read."""
+    model: Any = DATASETS[kind]
+    try:
+        said = model.read_public(completed(kind, public))
+    except (InvalidInput, ValidationError):
+        return None
+    job = {"kind": kind, "public": said.model_dump(mode="json"), "format": form, "block": None}
+    job |= {"upload_bytes": size, "memory_bytes": 1 << 30}
+    try:
+        return contents(reading._described(model, said, source, job, ())[1])
+    except (InvalidInput, PayloadTooLarge, ValidationError) as error:
+        issues = [one.more for one in getattr(error, "issues", [])]
+        if issues and all(one is not None and "cause" in one for one in issues):
+            return mistakes(issues)
+        return str(error)
+
+
+@pytest.mark.parametrize("seeds", SEEDS)
+def test_home_and_the_service_read_nasty_files_alike(seeds: range) -> None:
+    """Nothing else is raised, by a look either, which tells the same mistakes."""
+    taken = refused = 0
+    for seed in seeds:
+        kind, form, content, public = nasty_file(seed)
+        begun, source = time.process_time(), opened(content)
+        home = at_home(kind, source, public, form)
+        sent = in_the_child(kind, source, public, form, len(content))
+        job = {"kind": kind, "public": public, "format": form, "memory_bytes": 1 << 30}
+        seen = described.preview(job, source, len(content))
+        json.dumps(seen, ensure_ascii=False).encode()
+        assert time.process_time() - begun < MOST_SECONDS, seed
+        if sent is None:
+            continue
+        assert home == sent, seed
+        if not isinstance(sent, str):
+            assert mistakes(seen["issues"]) == (sent if isinstance(sent, list) else []), seed
+        taken += isinstance(sent, dict)
+        refused += isinstance(sent, list)
+    assert taken > len(seeds) / 20
+    assert refused > len(seeds) / 4
+
+
+ROADS: list[dict[str, str]] = [
+    {"a_net.tntp": NETWORK, "a_node.tntp": NODES},
+    {**GMNS, "config.csv": CONFIG_CSV},
+    {"a.csv": CSV},
+    {"a.csv": CSV.replace(",", ";").replace(".", ",")},
+    {"a.geojson": json.dumps({"features": LINES})},
+]
+OF_ROADS: list[dict[str, Any]] = [
+    {},
+    {"units": "km,kph", "both_ways": True, "distance_weight": 2.0, "doubled": "sum"},
+    {"columns": {"free_flow_time": "fft"}, "through_zones": False, "period_minutes": 30.0},
+    {"lane_capacity": 9.0, "speed": 30.0, "time_unit": "hours", "toll_weight": 1.0},
+]
+
+
+def road_at_home(files: list[Any], options: dict[str, Any]) -> tuple[Any, list[str]]:
+    """The network as JSON; or which options would mend what."""
+    try:
+        found = networks.read(*files, **options).network
+    except TableError as error:
+        return None, [about for about, _ in error.faults[: network_files.MOST_NOTES]]
+    return json.loads(json.dumps(found, ensure_ascii=False).encode(errors="replace")), []
+
+
+@pytest.mark.parametrize("seeds", SEEDS)
+def test_home_and_the_service_read_nasty_networks_alike(seeds: range) -> None:
+    taken = 0
+    for seed in seeds:
+        draw = random.Random(f"roads {seed}")
+        texts = draw.choice(ROADS)
+        files = {name: text.encode() for name, text in texts.items()}
+        right = OF_ROADS[2 if "a.geojson" in texts else 0]
+        options = draw.choice([right, right, right, *OF_ROADS])
+        if draw.random() < 0.9:
+            wrong = draw.choice(list(files))
+            files[wrong] = torn(draw, files[wrong])
+        memory = [networks.FileInMemory(name, content) for name, content in files.items()]
+        arguments = {
+            "files": [[name, len(content)] for name, content in files.items()],
+            **{"options": options, "labels": {}, "choices": {}, "chosen": True},
+            "limit": {"setting": "job_body_bytes", "unit": "bytes", "allowed": 1 << 20},
+        }
+        begun = time.process_time()
+        answer, sent = network_files.read_network(arguments, b"".join(files.values()), ())
+        home, mended = road_at_home(memory, options)
+        if home is None:
+            assert [about for about, _ in answer["refused"]] == mended, seed
+        else:
+            assert json.loads(sent) == home, seed
+            taken += 1
+        assert time.process_time() - begun < MOST_SECONDS, seed
+    assert len(seeds) / 10 < taken < len(seeds)

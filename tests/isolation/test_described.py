@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from discreet.errors import InvalidInput, PayloadTooLarge
-from discreet.isolation import described
+from discreet.isolation import described, reading
 from discreet.isolation.blocks import any_record
 from discreet.problems import DATASETS
 from discreet.problems.contents import Content
@@ -111,6 +111,7 @@ def read(kind: str, public: dict[str, Any], text: str | bytes, form: str = "csv"
     content = text.encode() if isinstance(text, str) else text
     job = {"kind": kind, "public": public, "format": form, "memory_bytes": 1 << 30}
     made = described.read(job, lambda: io.BytesIO(content), len(content))
+    assert made is not None
     model: Any = DATASETS[kind]
     found: Content = model.read_table(model.read_public(made.public), made.table)
     return found
@@ -445,6 +446,49 @@ def test_a_look_refuses_what_is_no_description(said: dict[str, Any]) -> None:
     job = {"kind": "routing", "public": {**TRIPS, **said}, "format": "csv", "memory_bytes": 1 << 30}
     content = b"origin,destination\n1,2\n"
     assert described.preview(job, lambda: io.BytesIO(content), len(content))["issues"]
+
+
+@pytest.mark.parametrize(
+    ("content", "rows"),
+    [
+        (b"origin;destination\r1;2\r2;1\r", 2),
+        (b"origin;destination\r", None),
+        (b"sep=;\norigin;destination\n\n", None),
+    ],
+)
+def test_a_block_is_empty_where_no_line_stands_below_the_names(
+    content: bytes, rows: int | None
+) -> None:
+    """Lines may end in CR alone: taken for one line, all of its records were lost in silence."""
+    public = completed("routing", {**TRIPS, "periods": 1, "reader": {}})
+    job = {"kind": "routing", "public": public, "format": "csv", "memory_bytes": 1 << 30}
+    job["block"] = {"by": "label", "name": "one"}
+    made = described.read(job, lambda: io.BytesIO(content), len(content))
+    assert (made and made.table.num_rows) == rows
+    if not content.startswith(b"sep"):
+        kind: Any = DATASETS["routing"]
+        assert reading._is_empty(kind, lambda: io.BytesIO(content), "csv", ()) == (rows is None)
+
+
+def test_a_missing_column_of_a_dataset_is_said_as_at_home() -> None:
+    """It is of no source, which could say how columns are called."""
+    public = completed("off_policy_evaluation", {**VISITS, "reader": POLICIES})
+    with pytest.raises(InvalidInput) as refused:
+        read("off_policy_evaluation", public, "patient;time;age;reward\np;1;30;1\n")
+    assert "source" not in str(refused.value)
+    assert "--columns action=" in str(refused.value)
+
+
+def test_a_time_in_two_columns_of_long_texts() -> None:
+    """As pandas and polars write Parquet."""
+    sink = io.BytesIO()
+    columns = {"Tag": ["02.11.2026"], "Uhr": ["07:10"], "origin": ["A"], "destination": ["B"]}
+    types = [("Tag", pa.large_string()), ("Uhr", pa.large_string())]
+    types += [("origin", pa.string()), ("destination", pa.string())]
+    pq.write_table(pa.table(columns, pa.schema(types)), sink)
+    public = {**TRIPS, "reader": CLOCK, "columns": {"time": "Tag+Uhr"}}
+    found = read("routing", completed("routing", public), sink.getvalue(), "parquet")
+    assert found["trips"].tolist() == [[0, 1, 2, 1]]
 
 
 def test_a_look_at_a_file_that_is_too_large_says_so_on_pages_too() -> None:

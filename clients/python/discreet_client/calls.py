@@ -45,6 +45,7 @@ from discreet_client.errors import (
 from discreet_client.forms import forms_in
 from discreet_client.rest import Operation, models, operations
 from discreet_client.rest.contents import CONTENTS
+from discreet_client.tables import NoRows
 
 Json = dict[str, Any]
 Amount = Decimal | float
@@ -252,13 +253,16 @@ def _block_at_home(
     """What is sent of a block that is read here, and notes for the data holder."""
     public = source["public"]
     rules = {**(public.get("reader") or {}), **(reader or {})}
-    reading = source_blocks.read(
-        source["kind"],
-        content,
-        {**public, "reader": rules},
-        by=source["by"],
-        name=block,
-    )
+    try:
+        reading = source_blocks.read(
+            source["kind"],
+            content,
+            {**public, "reader": rules},
+            by=source["by"],
+            name=block,
+        )
+    except NoRows:
+        return None, []
     return table_file(source_blocks.dated(reading, source["by"], block)), reading.notes
 
 

@@ -433,9 +433,13 @@ class Texts:
         """Texts of both with a space between; None where they are not Arrow's."""
         if self.raw is None or other.raw is None:
             return None
-        import pyarrow.compute as pc  # noqa: PLC0415 - it made the column
+        import pyarrow as pa  # noqa: PLC0415 - it made the column
+        import pyarrow.compute as pc  # noqa: PLC0415
 
-        return Texts(pc.binary_join_element_wise(self.raw, other.raw, " "))
+        kinds = {self.raw.type, other.raw.type}
+        kind = kinds.pop() if len(kinds) == 1 else pa.large_string()  # as pandas and polars write
+        parts = (one.raw.cast(kind) for one in (self, other))
+        return Texts(pc.binary_join_element_wise(*parts, pa.scalar(" ", kind)))
 
     def figures(self, grammar: Grammar) -> NDArray[np.float64] | None:
         """The numbers that all of them are, NaN where one is missing, if a kernel is sure of each;

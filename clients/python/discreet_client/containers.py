@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 from discreet_client.cells import AS_WRITTEN, Grammar
 from discreet_client.errors import MissingExtra
 from discreet_client.tables import (
+    NoRows,
     Table,
     TableError,
     from_columns,
@@ -206,6 +207,8 @@ def _json(file: File) -> Table:
         )
     except (ValueError, RecursionError) as error:
         raise TableError(f"{file.name} is not JSON in UTF-8: {str(error)[:80]}") from None
+    if isinstance(found, list | dict) and not found:
+        raise NoRows(f"{file.name} has no row")
     if isinstance(found, dict) and len(found) == 1:
         (inner,) = found.values()
         if isinstance(inner, list) and inner and isinstance(inner[0], dict):
@@ -307,7 +310,7 @@ def _workbook(file: File, sheet: Any, *, units_row: bool) -> Table:
             f"first row names{f' (and {len(beside) - 1:,} more rows)' if len(beside) > 1 else ''}"
         )
     if not kept:
-        raise TableError(f"{file.name} has no row below its row of names")
+        raise NoRows(f"{file.name} has no row below its row of names")
     columns = {}
     for place, name in enumerate(header):
         values = [rows[row][place] for row in kept]
@@ -362,17 +365,11 @@ def _scanned(content: bytes, name: str) -> dict[str, int]:
                         cells.take(piece, name)
                     cells.take(b"<", name)  # its end, behind which nothing is kept back
                     found[member.filename] = max(cells.area, found.get(member.filename, 0))
-    except (
-        zipfile.BadZipFile,
-        NotImplementedError,  # zipfile raises it for a compression that it does not know
-        RuntimeError,  # and this for a password
-        OSError,
-        EOFError,
-    ):
-        raise TableError(UNREADABLE.format(name)) from None
     except Exception as error:
-        if isinstance(error, TableError) or type(error).__module__ != "zlib":
+        if isinstance(error, TableError | MemoryError):
             raise
+        # What is no whole archive raises what its unpackers raise: zlib.error, a password's
+        # RuntimeError, ValueError of a place before the file.
         raise TableError(UNREADABLE.format(name)) from None
     if not any(one.lower().startswith("xl/") for one in found):
         raise TableError(f"{name} is an archive, and no Excel workbook (.xlsx)")

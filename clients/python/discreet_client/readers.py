@@ -294,7 +294,10 @@ def _as_it_is(
         if "encoding" in rules or error.issues[0].about != "encoding":
             raise
         opened["encoding"] = "cp1252"
-        return _table(kind, source, form, told, {**rules, **opened}, {})[0], opened
+        try:
+            return _table(kind, source, form, told, {**rules, **opened}, {})[0], opened
+        except TableError:
+            raise error from None
 
 
 def _cells(table: Table) -> list[dict[str, Any]]:

@@ -135,15 +135,24 @@ def readings_of(
         notes += _as_by_the_rule(table, rule, owner.ravel(), time, kw, place)
         notes += _shifted_blocks(public, rule, place)
     _refuse_fed_in(table, public, rule, kw, notes)
-    used = np.flatnonzero(np.bincount(of, minlength=clock.size))
-    texts = np.full(clock.size, None, dtype=object)
-    texts[used] = [
-        moment(*one).isoformat()
-        for one in zip(clock[used].tolist(), offset[used].tolist(), strict=True)
-    ]
-    times = texts[of]
+    times = _written(clock[of], offset[of])
     found = {"participant": owner.ravel(), "time": times, "kw": kw}
     return Reading(dict(public), found, notes, table.places, tuple(notes.left_out))
+
+
+def _written(clock: Ints, offset: Ints) -> NDArray[Any]:
+    """Times as text, of which each different one is written once."""
+    shown, of_shown = np.unique(clock, return_inverse=True)
+    east, of_east = np.unique(offset, return_inverse=True)
+    pairs, of = np.unique(of_shown.ravel() * east.size + of_east.ravel(), return_inverse=True)
+    once = [
+        moment(*pair).isoformat()
+        for pair in zip(
+            shown[pairs // east.size].tolist(), east[pairs % east.size].tolist(), strict=True
+        )
+    ]
+    texts: NDArray[Any] = np.array(once, dtype=object)[of.ravel()]
+    return texts
 
 
 def units_of(rules: Mapping[str, Any]) -> str:

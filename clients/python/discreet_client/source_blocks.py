@@ -48,14 +48,20 @@ def read(
     except OverflowError:
         raise TableError(readers.BEYOND) from None
     except TableError as error:
-        lacks = next((one for one in error.issues if one.about == "columns"), None)
-        if lacks is None:
+        if not any(one.about == "columns" for one in error.issues):
             raise
-        dates = role == DATE and by in _FORMS and named.get(DATE, DATE) in str(error)
-        way = "the source says how columns are called: rename them in this file"
-        way += ", or create a source with reader.block=time, by which days are" if dates else ""
-        says = f"{lacks.says.partition('; say ')[0]}; {way}"
-        raise TableError(says, "", Issue(says, column=lacks.column, about="columns")) from None
+        raise TableError.of(_of_the_source(one, role, by, named) for one in error.issues) from None
+
+
+def _of_the_source(issue: Issue, role: str, by: str, named: Mapping[str, str]) -> Issue:
+    """The mistake; of a column that is not there with what helps in a block."""
+    if issue.about != "columns":
+        return issue
+    dates = role == DATE and by in _FORMS and named.get(DATE, DATE) in issue.says
+    way = "the source says how columns are called: rename them in this file"
+    way += ", or create a source with reader.block=time, by which days are" if dates else ""
+    says = f"{issue.says.partition('; say ')[0]}; {way}"
+    return Issue(says, column=issue.column, about="columns")
 
 
 def _read(

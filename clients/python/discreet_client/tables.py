@@ -164,6 +164,10 @@ class TableError(ValueError):
         return cls("\n".join([*lines, below] if below else lines), "", *told[:MOST_NAMED])
 
 
+class NoRows(TableError):
+    """A table of names only: a block of a source that has no records."""
+
+
 class WrongCell(TableError):
     """What stands in a column, and not what is asked of all of them."""
 
@@ -298,7 +302,7 @@ class Table:
         lacks = missing(values)
         if not may_lack:
             self.refuse(lacks, column, f"a value is missing{self.lacking}", about=self.lacks)
-        if values.dtype.kind in "biuf":
+        if values.dtype.kind in ("biuf" if truths else "iuf"):
             figures: Floats = values.astype(np.float64)
             self.refuse(~lacks & ~np.isfinite(figures), column, NO_NUMBER.cause, values)
             return figures
@@ -322,7 +326,7 @@ class Table:
     def _number(self, value: Any, *, truths: bool) -> float | Refusal:
         if not isinstance(value, str):
             try:
-                figure = float(value)
+                figure = math.nan if isinstance(value, bool) and not truths else float(value)
             except (TypeError, ValueError, OverflowError):
                 return NO_NUMBER
             return figure if math.isfinite(figure) else NO_NUMBER
@@ -684,7 +688,7 @@ def read_csv(
     if broken and not (broken_too and rows):
         raise TableError.of(broken)
     if not rows:
-        raise TableError(f"{name} has no row below its line of names")
+        raise NoRows(f"{name} has no row below its line of names")
     columns = dict[str, Any]()
     for column, values in zip(header, zip(*rows, strict=True), strict=True):
         named = (names or {}).get(column, ())
@@ -843,8 +847,10 @@ def from_columns(source: Any) -> Table:
             + ", ".join(f"{str(n)[:40]} has {s}" for n, s in [*sizes.items()][:MOST_NAMED])
             + (f" and {len(sizes) - MOST_NAMED:,} more" if len(sizes) > MOST_NAMED else "")
         )
-    if not columns or not next(iter(columns.values())).size:
+    if not columns:
         raise TableError("the table is empty")
+    if not next(iter(columns.values())).size:
+        raise NoRows("the table is empty")
     return Table(columns, np.arange(next(iter(columns.values())).size))
 
 
@@ -853,7 +859,7 @@ def _of_arrow(name: str, column: Any) -> NDArray[Any] | Texts:
     import pyarrow as pa  # noqa: PLC0415 - optional
 
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    if pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+    if pa.types.is_nested(kind) or any(is_bytes(kind) for is_bytes in _are_bytes(pa.types)):
         raise TableError(
             f"column {name[:40]} holds {str(kind)[:40]}: one number, text or time a row is needed, "
             "so let each part have a column of its own"
@@ -873,6 +879,10 @@ def _of_arrow(name: str, column: Any) -> NDArray[Any] | Texts:
         found[lacks] = None
         return found
     return np.asarray(column.to_numpy())
+
+
+def _are_bytes(types: Any) -> tuple[Callable[[Any], bool], ...]:
+    return types.is_binary, types.is_large_binary, types.is_binary_view, types.is_fixed_size_binary
 
 
 def _array(column: Any) -> NDArray[Any]:

@@ -4,12 +4,12 @@ import createFetcher, { type Client as Fetcher } from "openapi-fetch";
 import { requireResult, requireTable } from "./certificates.js";
 import { apiError, Forbidden, JobFailed, NotFound, retryAfter, Unauthenticated, Unreachable, type ProblemDocument } from "./errors.js";
 import { jobEvents, type JobEvent } from "./events.js";
-import type { Answer, AnyAnswer, Budget, Certificate, Dataset, DatasetBody, Job, Kind, Network, Plan, Rehearsal, Solvable } from "./kinds.js";
+import type { Answer, AnyAnswer, Budget, Certificate, Dataset, DatasetBody, Job, Kind, Look, Network, Plan, Rehearsal, Solvable } from "./kinds.js";
 import { intervalOf, isMostlyNoise } from "./intervals.js";
 import { rowsOf, type RoadNetwork, type RowsOptions } from "./rows.js";
 import { retrying, type Fetch } from "./retries.js";
 import type { components, paths } from "./schema.js";
-import { formOf, type DatasetAbout, type FileContent } from "./uploads.js";
+import { formOf, type DatasetAbout, type FileContent, type LookAbout } from "./uploads.js";
 
 export interface DiscreetOptions {
   baseUrl: string;
@@ -75,6 +75,12 @@ export interface Discreet {
   readonly datasets: {
     /** Register a file: a File or Blob of a browser, or a stream. The same content again is the same dataset. */
     add(content: FileContent, about: DatasetAbout): Promise<Dataset>;
+    /**
+     * What a file would be read as, before anything is registered: its columns, a description to begin with, the first rows
+     * as they are understood, and what is wrong. The file stays there sealed for a day: its id (`read_…`) is a content here,
+     * to look again.
+     */
+    look(content: FileContent | string, about: LookAbout): Promise<Look>;
     /**
      * Correct the public part while nothing was spent or reserved on the dataset's account and no job on it waits or runs: the
      * fields that are different (null takes one away); a file where one of them decides how rows are read.
@@ -166,6 +172,13 @@ export function createDiscreet({ baseUrl, key, fetch: send = (request) => fetch(
     const form = await formOf(content, said, filename);
     // The contract's types know the JSON body alone.
     return taken(await api.POST("/v1/datasets", { body: form as never, bodySerializer: () => form }));
+  }
+
+  async function look(content: FileContent | string, about: LookAbout): Promise<Look> {
+    const { filename, ...said } = about;
+    if (typeof content === "string") return taken(await api.POST("/v1/reads", { body: { ...said, draft: content } }));
+    const form = await formOf(content, said, filename);
+    return taken(await api.POST("/v1/reads", { body: form as never, bodySerializer: () => form }));
   }
 
   async function correct(
@@ -281,7 +294,7 @@ export function createDiscreet({ baseUrl, key, fetch: send = (request) => fetch(
     api,
     networks,
     register,
-    datasets: { add, correct, list },
+    datasets: { add, look, correct, list },
     submit,
     events,
     answer,

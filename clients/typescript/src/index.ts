@@ -8,5 +8,5 @@ export { intervalOf, isMostlyNoise, type Interval } from "./intervals.js";
 export type * from "./kinds.js";
 export type { Ends, Label, Row, RowsOptions } from "./rows.js";
 export type { components, paths } from "./schema.js";
-export type { DatasetAbout, FileContent } from "./uploads.js";
+export type { DatasetAbout, FileContent, LookAbout } from "./uploads.js";
 export { verifyWebhook, WebhookRefused, type WebhookOptions } from "./webhooks.js";

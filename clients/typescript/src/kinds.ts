@@ -8,13 +8,15 @@ type Schemas = components["schemas"];
 
 export type Job = Schemas["JobAnswer"];
 export type Dataset = Schemas["DatasetAnswer"];
+/** What a file would be read as, and what is wrong with it. */
+export type Look = Schemas["LookAnswer"];
 export type Network = Schemas["NetworkAnswer"];
 export type Plan = Schemas["PlanAnswer"];
 export type Budget = Schemas["BudgetAnswer"];
 export type Price = Schemas["Price"];
 
-/** A dataset to register; `kind` is that of its problem. Its content is sent, or read by the service from an address. */
-export type DatasetBody = Schemas["DatasetRequest"] | PlacedBody;
+/** A dataset to register; `kind` is that of its problem. Its content is sent, is there since a look, or is read by the service from an address. */
+export type DatasetBody = Schemas["DatasetRequest"] | PlacedBody | Schemas["DraftDatasetRequest"];
 /** One whose content is at an address, where it may stay (`content_stays`). */
 export type PlacedBody = Schemas["PlacedDatasetRequest"];
 

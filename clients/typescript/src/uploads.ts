@@ -1,6 +1,7 @@
 /** Contents of datasets as files: a browser's File or Blob, a stream of Node or of the web. */
 
 import type { DatasetBody } from "./kinds.js";
+import type { components } from "./schema.js";
 
 /** A stream is read whole before it is sent, since it may have to be sent again; for a large file on disk use `fs.openAsBlob`. */
 export type FileContent = Blob | ReadableStream<Uint8Array> | AsyncIterable<Uint8Array | string>;
@@ -13,7 +14,13 @@ export type DatasetAbout = WithoutContent<DatasetBody> & {
   filename?: string;
 };
 
-/** The multipart form of a registration, or of a correction. */
+/** What is known of a file that is looked at: its kind, and of the public part what is known until now, with `reader` and `columns`. */
+export type LookAbout = Omit<components["schemas"]["ReadRequest"], "draft"> & {
+  /** Its ending says how the file is read, unless `format` does; default the name of a File. */
+  filename?: string;
+};
+
+/** The multipart form of a registration, a look or a correction. */
 export async function formOf(content: FileContent, about: object, filename?: string): Promise<FormData> {
   const name = filename ?? (content as Partial<File>).name;
   if (!name) throw new TypeError("filename is needed: its ending says whether the content is CSV, Parquet or JSON");

@@ -53,6 +53,28 @@ test("a content without a name is not sent", async () => {
   assert.deepEqual(sent, []);
 });
 
+test("a file is looked at, and again where it is already", async () => {
+  const asked: [string, string][] = [];
+  const discreet = createDiscreet({
+    baseUrl: "http://service",
+    key: "dsc_key",
+    async fetch(request) {
+      const metadata = request.headers.get("content-type")?.startsWith("multipart/")
+        ? ((await request.formData()).get("metadata") as string)
+        : await request.text();
+      asked.push([`${request.method} ${new URL(request.url).pathname}`, metadata]);
+      return Response.json({ id: "read_1", issues: [] });
+    },
+  });
+  const kind = { kind: "routing" };
+  const look = await discreet.datasets.look(new File([text], filename), { ...kind, public: { reader: { decimal: "," } } });
+  await discreet.datasets.look(look.id, kind);
+  assert.deepEqual(asked, [
+    ["POST /v1/reads", JSON.stringify({ ...kind, public: { reader: { decimal: "," } } })],
+    ["POST /v1/reads", JSON.stringify({ ...kind, draft: "read_1" })],
+  ]);
+});
+
 test("datasets are listed over all pages", async () => {
   const found: string[] = [];
   for await (const { id } of recorded().discreet.datasets.list()) found.push(id);

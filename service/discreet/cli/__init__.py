@@ -103,12 +103,18 @@ def run(arguments: list[str] | None = None) -> int:
         print("\n".join(f"discreet: {line}" for line in lines), file=sys.stderr)
         return 1
     except Exception as error:
-        found = _database_trouble(error)
+        found = _table_trouble(error) or _database_trouble(error)
         if found is None:
             raise
         print(f"discreet: {found}", file=sys.stderr)
         return 1
     return 0
+
+
+def _table_trouble(error: Exception) -> str | None:
+    """What is wrong with somebody's table or its description, a mistake a line."""
+    tables = sys.modules.get("discreet_client.tables")  # loads NumPy, where a command reads one
+    return None if tables is None or not isinstance(error, tables.TableError) else str(error)
 
 
 def _database_trouble(error: Exception) -> DiscreetError | None:

@@ -78,9 +78,10 @@ def read(
     opened: Callable[[], BinaryIO],
     size: int,
     parts: Sequence[Callable[[], BinaryIO]] = (),
-) -> Described:
+) -> Described | None:
     """The table of a file by the description in `job.public`; of several Parquet files, its parts,
-    the rows of all. InvalidInput, an issue for each mistake; PayloadTooLarge.
+    the rows of all; None of a block in which there is none. InvalidInput, an issue for each
+    mistake; PayloadTooLarge.
 
     job: kind, public, format, `zones` (names of a stored network's zones), `memory_bytes`, `block`.
     """
@@ -90,9 +91,9 @@ def read(
         printable,
         without_names,
     )
-    from discreet_client import source_blocks  # noqa: PLC0415
+    from discreet_client import readers, source_blocks  # noqa: PLC0415
     from discreet_client.errors import MissingExtra  # noqa: PLC0415
-    from discreet_client.tables import TableError  # noqa: PLC0415
+    from discreet_client.tables import NoRows, TableError  # noqa: PLC0415
 
     form = job["format"]
     check_size(form, size, job["memory_bytes"])
@@ -104,14 +105,19 @@ def read(
     stored = without_names({**public, "columns": columns})
     if job.get("zones") is not None:
         public["reader"] = rules = {**rules, "zones": job["zones"]}
+    block = job.get("block")
     try:
-        block = job.get("block") or {"by": "label", "name": ""}
         source = _together(parts) if len(parts) > 1 else opened
         form = None if len(parts) > 1 else form
-        reading = source_blocks.read(
-            job["kind"], source, public, columns, form=form, by=block["by"], name=block["name"]
-        )
+        if block is None:
+            reading = readers.read(job["kind"], source, public, columns, form=form)
+        else:
+            reading = source_blocks.read(
+                job["kind"], source, public, columns, form=form, by=block["by"], name=block["name"]
+            )
     except TableError as error:
+        if isinstance(error, NoRows) and block is not None:
+            return None
         told = (
             FieldIssue(one.pointer, _short(one.detail), one.more and _short(one.more))
             for one in issues_of(error, "/content")

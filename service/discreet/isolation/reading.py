@@ -142,9 +142,9 @@ def _described(
     parts: Sequence[Callable[[], BinaryIO]],
 ) -> tuple[Any, Any, list[str]]:
     """Public part, content and notes of a file that is read by its description."""
-    if job.get("block") is not None and _is_empty(kind, opened, job["format"], parts):
-        return public, kind.nothing(public), []
     made = described.read(job, opened, job["upload_bytes"], parts)
+    if made is None:
+        return public, kind.nothing(public), []
     public = kind.read_public(made.public)
     return public, kind.read_table(public, made.table), made.notes
 
@@ -230,8 +230,8 @@ def _is_empty(
     """Whether a file, or each part of one, says that a block has no records: a table with only a
     header, or JSON whose lists are empty or missing."""
     if form == "csv":
-        file = opened()
-        return bool(file.readline(FIRST_LINE_BYTES + 1)) and not file.read(1 << 16).strip()
+        names, *rest = opened().read(FIRST_LINE_BYTES + 1).splitlines() or [b""]
+        return 0 < len(names) <= FIRST_LINE_BYTES and not b"".join(rest).strip()
     if form == "parquet":
         with contextlib.suppress(Exception):  # what is wrong with it is said where it is read
             return all(read_parquet(file())[1] == 0 for file in parts or [opened])
