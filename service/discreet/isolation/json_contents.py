@@ -3,6 +3,7 @@ columns in pieces."""
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, BinaryIO
 
 from discreet.errors import InvalidInput
@@ -49,7 +50,7 @@ def read_json(kind: Any, public: Any, file: BinaryIO, block: Block | None = None
             errors += ({**error, "loc": (name, *error["loc"])} for error in taken.mistakes.errors())
     if errors:  # as of the whole body: sentences name places too
         placed = ({**error, "loc": ("content", *error["loc"])} for error in errors)
-        raise InvalidInput(issues_of(placed, {"content": value}, kind.model_json_schema()))
+        raise InvalidInput(issues_of(placed, {"content": value}, _schema(kind)))
     if block is not None:
         block.check()
     if not rows:
@@ -58,3 +59,11 @@ def read_json(kind: Any, public: Any, file: BinaryIO, block: Block | None = None
         public,
         {name: taken.packed() for name, taken in rows.items() if value.get(name) is not None},
     )
+
+
+@cache
+def _schema(kind: Any) -> dict[str, Any]:
+    """The JSON schema of a kind's registrations, made before the walls: it takes longer than most
+    files."""
+    made: dict[str, Any] = kind.model_json_schema()
+    return made
