@@ -281,21 +281,6 @@ class Installation:
         except httpx.TransportError:
             return False
 
-    def wait_for_reader(self) -> None:
-        """Until uploads are read: what reads them may have to be compiled first."""
-
-        def reads() -> bool:
-            with self.http() as http:
-                sent = {"content": ("a.csv", b"period,origin,destination,count\n")}
-                said = {"metadata": (None, '{"kind": "routing"}', "application/json")}
-                answer = http.post("/v1/reads", files={**said, **sent})
-                if answer.status_code == 503:
-                    return False
-                http.delete(f"/v1/reads/{answer.json()['id']}")
-                return True
-
-        eventually(reads, "files are read")
-
     def start_worker(self) -> Process:
         process = self._started(self.worker_command, "worker")
         self.workers.append(process)
@@ -369,7 +354,6 @@ def service(
     """One API and one worker for all tests that only use the service."""
     state = tmp_path_factory.mktemp("service")
     with installation(postgres, template, state, workers=1) as running:
-        running.wait_for_reader()
         yield running
 
 
@@ -380,5 +364,4 @@ def api_only(
     """An API without a worker: what is submitted stays queued."""
     state = tmp_path_factory.mktemp("api-only")
     with installation(postgres, template, state, workers=0) as running:
-        running.wait_for_reader()
         yield running

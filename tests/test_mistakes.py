@@ -133,7 +133,7 @@ ROUTES = [
         "origin,destination,time\n1,2,31.11.2026\n",
         TIMED,
         "",
-        "a day and a time that exist are needed, not '31.11.2",
+        "a day and a time that exist are needed (if it stands for a missing value: reader.",
     ),
     (
         "origin,destination,time\n1,2,11/2/2026\n",

@@ -942,7 +942,8 @@ def test_refusals_say_column_cause_and_way_out_and_no_more(site: Site) -> None:
     told = [site.post(site.query(select.format("word")), public=timed)]
     (error,) = told[0].json()["errors"]
     assert (error["column"], error["cause"]) == ("Fahrten", "a number is needed")
-    assert set(error) == {"pointer", "detail", "column", "cause"}
+    assert set(error) == {"pointer", "detail", "column", "cause", "way_out"}
+    assert error["way_out"] == "reader.missing_words"  # whatever the text is
     # A value that looks like a way out is none.
     told.append(site.post(site.query(select.format("'reader.outside ' || word")), public=timed))
     assert told[-1].json()["errors"][0]["way_out"] == "reader.decimal"  # for its point
@@ -972,7 +973,13 @@ def test_refusals_say_column_cause_and_way_out_and_no_more(site: Site) -> None:
             "does not know",
             "reader.other_zones",
         ),
-        ("d.csv", f"{HEAD}Ä;B;{SECRET};08:10;2;A\n", "Tag+Uhr", "a time such as", None),
+        (
+            "d.csv",
+            f"{HEAD}Ä;B;{SECRET};08:10;2;A\n",
+            "Tag+Uhr",
+            "a time such as",
+            "reader.missing_words",
+        ),
         (
             "e.csv",
             f"{HEAD}Ä;B;02.11.2026;08:10;1.500;{SECRET}\n",

@@ -387,8 +387,6 @@ def test_waiting_is_as_long_as_the_server_asks() -> None:
         attempts.refused(httpx.Response(503))
     once = Attempts(repeatable=False, server="here")
     assert once.refused(httpx.Response(429)) > 0  # it did nothing
-    starting = {"code": "reader_not_started"}
-    assert once.refused(httpx.Response(503, json=starting)) > 0  # before it was received
     with pytest.raises(discreet_client.ServerError):
         once.refused(httpx.Response(503))
     never_sent = Attempts(repeatable=False, server="here")
@@ -509,6 +507,29 @@ class AsyncCutStream(httpx.AsyncByteStream):
     async def __aiter__(self) -> AsyncIterator[bytes]:
         yield self.text
         raise httpx.ReadError("cut")
+
+
+def test_an_answer_to_a_file_is_waited_for_as_long_as_it_may_be_read() -> None:
+    """A large one takes more than a minute, after which it was sent again."""
+    limits: list[tuple[str, dict[str, Any]]] = []
+
+    def refuse(request: httpx.Request) -> httpx.Response:
+        limits.append((f"{request.method} {request.url.path}", request.extensions["timeout"]))
+        return httpx.Response(404, json={"code": "not_found", "detail": "none"})
+
+    with Client("http://here", "key", transport=httpx.MockTransport(refuse)) as client:
+        for ask in (
+            lambda: client.register(examples(1)["routing"]["problem"]["dataset"]),
+            lambda: client.datasets.look({"origin": [1]}, kind="routing", public={}),
+            lambda: client.datasets.correct("dst_1", {"zones": 4}),
+            lambda: client.job("job_1"),
+        ):
+            with pytest.raises(NotFound):
+                ask()
+    waited = {what: limit["read"] for what, limit in limits}
+    assert waited["POST /v1/datasets"] == waited["POST /v1/reads"] == 7200
+    assert waited["GET /v1/jobs/job_1"] == 60
+    assert all(limit["connect"] == 60 for _, limit in limits)
 
 
 def test_the_asynchronous_client_keeps_on_too(service: Installation) -> None:

@@ -34,7 +34,7 @@ from discreet.storage.database import SYSTEM, trouble
 from discreet.storage.objects import Objects, StorageTrouble
 from discreet.storage.schema import revisions
 from discreet.storage.tenants import Principal
-from discreet.usecases import endings, running, uploads
+from discreet.usecases import endings, running
 from discreet.usecases import jobs as job_uses
 from discreet.usecases.services import Services, open_services
 from discreet.web.codes import CODES
@@ -141,23 +141,6 @@ def test_a_fork_server_that_does_not_start(
     inside(settings, work)
 
 
-def test_an_upload_does_not_wait_until_all_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A first start takes minutes on a busy machine, and clients wait one."""
-    causes.hanging_fork_server(monkeypatch)
-    monkeypatch.setattr(uploads, "START_SECONDS", 0.05)
-
-    async def go() -> None:
-        zygote = Zygote()
-        with pytest.raises(uploads.NoReader, match="is still being compiled, as at a first start"):
-            await uploads.Reader(zygote, 1).require_started()
-        with pytest.raises(NotStarted):  # the same start, which goes on
-            await zygote.start()
-        await uploads.Reader(zygote, 1).require_started()  # why it fails is known now
-        await zygote.stop()
-
-    asyncio.run(go())
-
-
 def test_a_fork_server_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     causes.hanging_fork_server(monkeypatch)
 
@@ -185,7 +168,6 @@ def test_uploads_that_nobody_reads(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, fault: Any, code: str
 ) -> None:
     least = "full" if code == "not_isolated" else "none"
-    monkeypatch.setattr(uploads, "START_SECONDS", 600)  # the machine may be busy
 
     async def go() -> None:
         async with causes.served(settings.model_copy(update={"least_isolation": least})) as client:

@@ -9,6 +9,7 @@ script is a generator that yields calls (and `Follow`) and is sent their answers
 from __future__ import annotations
 
 import hashlib
+import re
 import uuid
 import warnings
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -93,6 +94,11 @@ class StoredNetwork:
 Script = Generator[Call[Any] | Follow | StoredNetwork, Any, T]
 
 
+CONNECT_SECONDS, READING_SECONDS = 60.0, 7200.0
+"""Time limits of a request with a file: for each piece that is sent, and for the answer, as long as
+the service may read."""
+_WITH_FILES = re.compile(r"/v1/(datasets|reads|sources)(/[^/]+(/blocks)?)?")
+
 _CALLER = 4
 """Frames between who calls a method of the client and its script: the method, and what drives
 it."""
@@ -121,7 +127,11 @@ def _request(operation: Operation[Any]) -> dict[str, Any]:
     }
     if operation.body is not None:
         stated["headers"]["Content-Type"] = "application/json"
-    content = {} if operation.body is None else {"content": dumps(operation.body)}
+    content: dict[str, Any] = {}
+    if operation.body is not None:
+        content["content"] = dumps(operation.body)
+    if operation.method in ("POST", "PATCH") and _WITH_FILES.fullmatch(operation.path):
+        content["timeout"] = httpx.Timeout(CONNECT_SECONDS, read=READING_SECONDS)
     return {"method": operation.method, "url": operation.path, **stated, **content}
 
 

@@ -16,8 +16,6 @@ BACKOFF_SECONDS = 0.2
 MAX_WAIT_SECONDS = 60.0
 """If the server asks for a longer wait, the request is not repeated and its error is raised."""
 BUSY = (429, 503)
-NOTHING_DONE = "reader_not_started"
-"""The code of a refusal before an upload is received."""
 
 
 def problem_of(response: httpx.Response) -> ApiError:
@@ -57,8 +55,7 @@ class Attempts:
     """The attempts of one request.
 
     A request that is not `repeatable` (a POST without an idempotency key) is sent again only if it
-    certainly had no effect: its connection was never made, or the server refused it with 429 or
-    before it was received.
+    certainly had no effect: its connection was never made, or the server refused it with 429.
     """
 
     def __init__(self, *, repeatable: bool, server: str, busy_codes: tuple[str, ...] = ()) -> None:
@@ -83,7 +80,7 @@ class Attempts:
         self._done += 1
         refusal = problem_of(response)
         busy = refusal.status in BUSY or refusal.code in self._busy_codes
-        harmless = self._repeatable or refusal.status == 429 or refusal.code == NOTHING_DONE
+        harmless = self._repeatable or refusal.status == 429
         wait = backoff(self._done, refusal.retry_after)
         if self._done >= ATTEMPTS or not (busy and harmless) or wait > MAX_WAIT_SECONDS:
             raise refusal

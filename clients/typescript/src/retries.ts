@@ -37,7 +37,7 @@ export function sleep(seconds: number, signal?: AbortSignal): Promise<void> {
 /**
  * `fetch` that repeats a request after a broken connection, 429, 503, or while another request with the same idempotency
  * key is under way. The request and its idempotency key are the same each time. A POST that is not idempotent is repeated
- * only if it certainly had no effect: it was never sent, or was refused with 429 or before it was received.
+ * only if it certainly had no effect: it was never sent, or was refused with 429.
  */
 export function retrying(send: Fetch): Fetch {
   return async (request) => {
@@ -53,8 +53,7 @@ export function retrying(send: Fetch): Fetch {
         const error = await refusal(response.clone());
         const busy = BUSY.includes(error.status) || error.code === "request_in_flight";
         wait = backoff(attempt, error.retryAfter);
-        const harmless = repeatable || error.status === 429 || error.code === "reader_not_started";
-        const again = busy && harmless && wait <= MAX_WAIT_SECONDS;
+        const again = busy && (repeatable || error.status === 429) && wait <= MAX_WAIT_SECONDS;
         if (!again || attempt >= ATTEMPTS) return response;
         await response.body?.cancel();
       } catch (error) {

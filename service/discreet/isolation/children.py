@@ -339,16 +339,6 @@ class Zygote:
         async with self._lock:
             await self._running()
 
-    async def starts_within(self, seconds: float) -> bool:
-        """Whether the process is ready, or could not start, within this time or before; it goes on
-        starting otherwise."""
-        if self.failure is not None or (self.alive and not self._lock.locked()):
-            return True
-        starting = asyncio.ensure_future(self.start())
-        starting.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
-        done, _ = await asyncio.wait({starting}, timeout=seconds)
-        return bool(done)
-
     async def run(
         self,
         header: dict[str, Any],

@@ -56,8 +56,6 @@ FORMATS: Mapping[Format, tuple[tuple[str, ...], str]] = {
 
 CPU_SECONDS, WALL_SECONDS = 3600, 7200.0
 """The most that reading one upload may take."""
-START_SECONDS = 45.0
-"""That an upload waits for its reader to be started: clients wait a minute for an answer."""
 LOOK_SECONDS = 300
 """Of processor time that a look at a file may take: a million trips take 2."""
 SPOOLED = 4
@@ -325,13 +323,6 @@ class Reader:
     def __init__(self, children: Zygote, at_once: int) -> None:
         self._children, self._at_once = children, at_once
         self._slots: asyncio.Semaphore | None = None
-
-    async def require_started(self) -> None:
-        """NoReader, before an upload is received, while children are still compiled: whoever sends
-        it would wait longer than clients do."""
-        if not await self._children.starts_within(START_SECONDS):
-            says = "what reads files is still being compiled, as at a first start"
-            raise NoReader(f"{says}: ask again in a minute; nothing was registered")
 
     async def read(
         self,

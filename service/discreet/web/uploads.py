@@ -63,13 +63,6 @@ Settled = Callable[[bytes, bool | None], Given]
 """Validates that, as `registrations.beside` reads it."""
 
 
-async def require_reader(request: Request) -> None:
-    """Refuses an upload of a program before it is received, where its reader is still being
-    started; browsers wait long enough. Errors: `Reader.require_started`."""
-    services: Services = request.app.state.services
-    await services.reader.require_started()
-
-
 async def register(request: Request, principal: Principal) -> tuple[dict[str, Any], bool]:
     """Register the dataset that the request brings: its row, and whether it is new. Errors:
     `datasets.register`."""

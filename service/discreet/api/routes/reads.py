@@ -37,7 +37,6 @@ async def look(request: Request, principal: CurrentPrincipal) -> Response:
     """Say what a file would be read as, and what is wrong with it. Nothing is registered. The file
     stays sealed for a day, for whoever sent it, or until it is registered; `draft` names it then,
     here for another look and in place of a content."""
-    await uploads.require_reader(request)
     return answer(await uploads.read(request, principal))
 
 
