@@ -684,6 +684,14 @@ def test_zones_are_told_once(zones: str, says: str, tmp_path: Path) -> None:
     assert f"zones.csv: {says}; a job's network must begin" in reading.notes[0]
 
 
+def test_the_way_out_of_a_zone_that_is_a_name_is_the_names_of_zones() -> None:
+    """No text stands for a missing value there; what looks like a number may be written oddly."""
+    table = {"origin": ["Übersee", "1,5"], "destination": [1, 1]}
+    seen = readers.preview("routing", table, TRIPS)
+    assert [one["way_out"] for one in seen["issues"]] == ["reader.zones", "reader.decimal"]
+    assert "zones with other names need reader.zones" in seen["issues"][0]["detail"]
+
+
 def test_period_0_begins_as_the_times_of_the_table_are_written() -> None:
     trips = {"origin": [1], "destination": [2], "time": ["03/11/2026 08:10"]}
     days = ruled(TIMED, dates="day_first", start="02/11/2026 07:00", every="day")

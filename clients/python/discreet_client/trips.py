@@ -56,6 +56,8 @@ MOST_PARTS = 2.0**50
 NEARLY_WHOLE = 1e-6
 """Of a part: as near as a decimal comes in doubles."""
 MISSING = ("refuse", "leave_out")
+OF_NUMBERS = ("decimal", "thousands")
+"""Rules that help where a zone looks like a number; any other text is a name."""
 EVERY = {"day": 1440 * MINUTE, "weekday": 1440 * MINUTE, "week": 7 * 1440 * MINUTE}
 SATURDAY = 5
 MOST_DAYS = 3_660
@@ -383,7 +385,7 @@ def _counted(table: Table, column: str, first: int, count: int | None) -> Ints:
             replace(
                 one,
                 detail=f"{one.says}; zones with other names need reader.zones (--zones)",
-                about=one.about or "zones",
+                about=one.about if one.about in OF_NUMBERS else "zones",
             )
             for one in error.issues
         ]

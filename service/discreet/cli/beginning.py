@@ -123,9 +123,11 @@ def lines(kind: type[Problem], body: Mapping[str, Any], own: Collection[str] = (
     schema = kind.model_json_schema()["properties"]
     problem = body["problem"]
     yield from _comment(f"A job of discreet: {kind.title}. Lines that begin with # are comments.")
+    lacks = [field for field in kind.objects if field not in problem]
     if (
         kind.made_up
         and not own
+        and not lacks
         and not any(isinstance(problem.get(field), str) for field in kind.objects)
     ):
         yield from _comment(kind.made_up)
@@ -145,10 +147,13 @@ def lines(kind: type[Problem], body: Mapping[str, Any], own: Collection[str] = (
             if field in kind.made_up_fields and field not in own:
                 yield from _comment(MADE_UP)
             yield f"{field} = {value(problem[field])}"
+    for field in lacks:
+        yield from _comment(f"{_meaning(field, schema[field])}. It is needed:")
+        yield f'# {field} = "{kind.objects[field].prefix}_…"'
     yield ""
     yield from _comment("Optional fields, with their defaults:")
     for field in others:
-        if field not in problem:
+        if field not in problem and field not in lacks:
             yield from _comment(_meaning(field, schema[field]))
             default = schema[field].get("default")
             yield f"# {field} = {'…' if default is None else value(default)}"
@@ -288,6 +293,9 @@ def _body(
             given = [body["problem"].get(field) for field in kind.objects]
             named = [names[one] for one in given if isinstance(one, str)]
             if not named:
+                for field in kind.objects:
+                    if field not in body["problem"]:
+                        print(textwrap.fill(kind.needs_own(field, public), 78))
                 break
             try:
                 client.plan(body)
