@@ -685,11 +685,11 @@ def test_zones_are_told_once(zones: str, says: str, tmp_path: Path) -> None:
 
 
 def test_the_way_out_of_a_zone_that_is_a_name_is_the_names_of_zones() -> None:
-    """No text stands for a missing value there; what looks like a number may be written oddly."""
-    table = {"origin": ["Übersee", "1,5"], "destination": [1, 1]}
-    seen = readers.preview("routing", table, TRIPS)
-    assert [one["way_out"] for one in seen["issues"]] == ["reader.zones", "reader.decimal"]
-    assert "zones with other names need reader.zones" in seen["issues"][0]["detail"]
+    """And not the words for a missing value, which it is not."""
+    table = {"origin": ["Übersee", "1"], "destination": [1, 1]}
+    (issue,) = readers.preview("routing", table, TRIPS)["issues"]
+    assert (issue["way_out"], issue["expected"]) == ("reader.zones", None)
+    assert "zones with other names need reader.zones" in issue["detail"]
 
 
 def test_period_0_begins_as_the_times_of_the_table_are_written() -> None:

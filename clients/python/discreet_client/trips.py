@@ -127,7 +127,9 @@ def trips_of(
     if when == "time":
         period = _periods(table, public, rules)
         inside = (period >= 0) & (period < (periods or np.inf))
-        if word(rules, "outside", MISSING) == "refuse":
+        if periods is None:
+            pass  # how many are outside is known once it is said how many periods there are
+        elif word(rules, "outside", MISSING) == "refuse":
             _refuse_outside(table, inside, periods)
         elif not inside.all():
             few = int(np.count_nonzero(~inside))
@@ -200,15 +202,15 @@ def _check_times(table: Table, public: Mapping[str, Any], rules: Mapping[str, An
         )
     try:
         period, periods = _periods(table, public, rules), count(public, "periods")
-        if word(rules, "outside", MISSING) == "refuse":
-            _refuse_outside(table, (period >= 0) & (period < (periods or np.inf)), periods)
+        if periods is not None and word(rules, "outside", MISSING) == "refuse":
+            _refuse_outside(table, (period >= 0) & (period < periods), periods)
     except TableError as error:
         issues += error.issues
     if issues:
         raise TableError.of(issues)
 
 
-def _refuse_outside(table: Table, inside: NDArray[np.bool_], periods: int | None) -> None:
+def _refuse_outside(table: Table, inside: NDArray[np.bool_], periods: int) -> None:
     says = f"outside of the {periods} public periods (reader.outside: leave_out takes the others)"
     table.refuse(~inside, "time", says, table.columns["time"], "outside")
 
@@ -385,7 +387,7 @@ def _counted(table: Table, column: str, first: int, count: int | None) -> Ints:
             replace(
                 one,
                 detail=f"{one.says}; zones with other names need reader.zones (--zones)",
-                about=one.about if one.about in OF_NUMBERS else "zones",
+                **({} if one.about in OF_NUMBERS else {"about": "zones", "expected": None}),
             )
             for one in error.issues
         ]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import click
 import typer
 
-from discreet.cli.dataset_files import described, pairs_of, zones_of
+from discreet.cli.dataset_files import described, looked_at, pairs_of, zones_of
 from discreet.cli.jobs import changed, field_of
 from discreet.cli.options import KeyOption, ServerOption, StateOption
 from discreet.cli.servers import client_of
@@ -311,7 +311,6 @@ def _of_a_file(kind: str, unit: str, there: Callable[[], Client]) -> None:
     makes of the file by them, with what its form proposes, until it is right; then the command that
     registers it. All is read on this machine, and nothing is sent."""
     from discreet.problems import DATASETS  # noqa: PLC0415
-    from discreet_client import readers  # noqa: PLC0415 - loads NumPy
 
     file = Path(typer.prompt("Which file?", type=click.Path(exists=True, dir_okay=False)))
     words = ["discreet", "dataset", "add", str(file), "--kind", kind]
@@ -335,7 +334,7 @@ def _of_a_file(kind: str, unit: str, there: Callable[[], Client]) -> None:
 
     def looked(columns: Mapping[str, str]) -> dict[str, Any]:
         body = described({"public": public()}, {}, zones)
-        return readers.preview(kind, file, body["public"], columns)
+        return looked_at(kind, file, body["public"], columns)
 
     columns, rules = proposal_of(looked({}))
     fields |= rules
