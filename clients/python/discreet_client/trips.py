@@ -383,14 +383,13 @@ def _counted(table: Table, column: str, first: int, count: int | None) -> Ints:
     except WrongCell as error:
         if not first:
             raise
-        issues = [
-            replace(
-                one,
-                detail=f"{one.says}; zones with other names need reader.zones (--zones)",
-                **({} if one.about in OF_NUMBERS else {"about": "zones", "expected": None}),
-            )
-            for one in error.issues
-        ]
+        issues = []
+        for one in error.issues:
+            says = f"{one.says}; zones with other names need reader.zones (--zones)"
+            told = replace(one, detail=says)
+            if one.about not in OF_NUMBERS:
+                told = replace(told, about="zones", expected=None)
+            issues.append(told)
         raise WrongCell.of(issues) from None
     last = first + count - 1 if count else int(found.max())
     what = "zones" if first else "periods"

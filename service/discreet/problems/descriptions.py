@@ -142,7 +142,8 @@ def looked(kind: str, public: Any, found: Mapping[str, Any]) -> dict[str, Any]:
 
 @cache
 def _public_part(kind: Any) -> tuple[TypeAdapter[Any], dict[str, Any]]:
-    adapter: TypeAdapter[Any] = TypeAdapter(kind.model_fields["public"].annotation)
+    model: Any = kind.model_fields["public"].annotation
+    adapter: TypeAdapter[Any] = TypeAdapter(model)
     return adapter, adapter.json_schema()
 
 
