@@ -172,13 +172,13 @@ ROUTES = [
         "(reader.other_zones: leave_out leaves out trips of others), no",
     ),
     (
-        "origin,destination,time\n1,2,2026-11-03\n",
+        "origin,destination,time\n1,2,2026-11-03T00:00\n",
         TIMED,
         "",
         "outside of the 2 public periods (reader.outside",
     ),
     (
-        "origin,destination,time\n1,2,2026-11-02\n",
+        "origin,destination,time\n1,2,2026-11-02T00:00\n",
         ruled(TIMED, time_zone=None),
         "",
         "say reader.time_zone, su",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
@@ -1103,6 +1103,37 @@ def test_words_of_a_form_stand_for_a_missing_value(form: str, tmp_path: Path) ->
     for wrong in ("unknown", [1], [""], ["x"] * 101):
         with pytest.raises(TableError, match=r"reader\.missing_words: a list of texts is needed"):
             readers.read("routing", file, {**public, "reader": {**rules, "missing_words": wrong}})
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet", "columns"])
+def test_a_day_alone_is_no_time_where_periods_are_shorter(form: str, tmp_path: Path) -> None:
+    """Each trip of a column of dates was at midnight, without a word."""
+    table = pd.DataFrame(
+        {
+            "origin": [1, 2],
+            "destination": [2, 1],
+            "time": [date(2026, 11, 2), date(2026, 11, 3)],
+            "clock": ["07:10", "08:10"],
+        }
+    )
+    source: Any = {name: list(values) for name, values in table.items()}
+    if form == "csv":
+        source = tmp_path / "trips.csv"
+        table.to_csv(source, index=False)
+    elif form == "parquet":
+        source = tmp_path / "trips.parquet"
+        table.to_parquet(source)
+    rules = {"start": "2026-11-02T00:00", "time_zone": "Europe/Berlin"}
+    public = {"unit": "request", "zones": 2, "periods": 48, "period_minutes": 60, "reader": rules}
+    with pytest.raises(TableError, match="a time of day is needed, as periods are shorter") as no:
+        readers.read("routing", source, public)
+    assert "2026-11-02" in str(no.value)
+    assert no.value.issues[0].count == 2
+    whole = {**public, "periods": 2, "period_minutes": 1440}
+    assert readers.read("routing", source, whole).columns["period"].tolist() == [0, 1]
+    if form != "columns":
+        read = readers.read("routing", source, public, {"time": "time+clock"})
+        assert read.columns["period"].tolist() == [7, 32]
 
 
 def test_a_column_a_meter_says_that_it_is_taken_as_power() -> None:

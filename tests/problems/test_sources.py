@@ -3,6 +3,7 @@ records."""
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from typing import Any
 
@@ -27,6 +28,8 @@ from discreet.problems.sources import (
     block_name,
     chosen,
 )
+from discreet_client import source_blocks
+from discreet_client.tables import TableError
 from tests import bodies
 
 BUDGET = Budget(epsilon=10**9, delta=10**12)
@@ -363,3 +366,36 @@ def test_dates_are_read_from_every_kind_of_text() -> None:
     numbers = pa.table({"date": [20261001]})
     with pytest.raises(InvalidInput, match="must hold dates such as 2026-10-01, not int64"):
         Block("day", "2026-10-01").schema(numbers.schema)
+
+
+def test_a_block_leaves_out_rows_as_a_dataset_does() -> None:
+    """A value that is missing in any column ended the reading of days."""
+    public = {"unit": "request", "zones": 3, "periods": 1, "period_minutes": 60}
+    names = {"date": "Tag", "origin": "from", "destination": "to", "count": "n"}
+    lines = ["Tag,from,to,n", "2026-11-10,1,2,3", "2026-11-10,,2,3", "2026-11-10,2,3,1"]
+
+    def read(rules: dict[str, Any], *rows: str, columns: dict[str, str] = names) -> Any:
+        text = "\n".join([*lines, *rows]).encode()
+        described = {**public, "reader": rules}
+        return source_blocks.read(
+            "routing",
+            lambda: io.BytesIO(text),
+            described,
+            columns,
+            by="day",
+            name="2026-11-10",
+            form="csv",
+        )
+
+    found = read({"missing": "leave_out"})
+    assert found.columns["count"].tolist() == [3, 1]
+    assert found.left_out == (("a value is missing", 1),)
+    for rules, rows, says in (
+        ({}, (), "line 3, column from \\(origin\\): a value is missing"),
+        ({"missing": "leave_out"}, (",1,2,3",), "line 5, column Tag .*: a day is missing"),
+        ({"missing": "leave_out"}, ("x,1,2,3",), "line 5, column Tag .*: a day such as"),
+        ({"missing": "leave_out"}, ("2026-11-11,1,2,3",), "line 5, .* not of block 2026-11-10"),
+        ({"block": "time"}, (), "reader.block says that time has them: leave one of the two out"),
+    ):
+        with pytest.raises(TableError, match=says):
+            read(rules, *rows)

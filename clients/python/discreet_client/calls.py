@@ -46,7 +46,7 @@ from discreet_client.errors import (
 from discreet_client.forms import forms_in
 from discreet_client.rest import Operation, models, operations
 from discreet_client.rest.contents import CONTENTS
-from discreet_client.tables import NoRows
+from discreet_client.tables import NoRows, TableError
 
 Json = dict[str, Any]
 Amount = Decimal | float
@@ -232,7 +232,12 @@ def add_block(
         if _is_address(content, stays):
             raise TypeError("local=True reads a table here; an address is read by the service")
         source: Any = yield get_source(source_id)
-        content, notes = _block_at_home(source, block, content, reader)
+        rules = {**(source["public"].get("reader") or {}), **(reader or {})}
+        zones = rules.get("zones")
+        if isinstance(zones, Mapping) and set(zones) == {"network"}:
+            network = yield StoredNetwork(zones["network"])
+            rules["zones"] = _zones_in(network, zones["network"], source["public"].get("zones"))
+        content, notes = _block_at_home(source, block, content, rules)
         body["already_read"] = True
         _left_out(notes, _CALLER)
     elif reader:
@@ -257,12 +262,19 @@ def add_block(
     return added
 
 
+def _zones_in(network: Mapping[str, Any] | None, network_id: str, count: Any) -> list[str]:
+    """The names of zones that are the first nodes of a stored network."""
+    if network is None:
+        raise TableError(f"reader.zones: there is no stored network {network_id[:64]}")
+    names = network.get("node_names") or range(1, network["nodes"] + 1)
+    return [str(name) for name in names][:count]
+
+
 def _block_at_home(
-    source: Mapping[str, Any], block: str, content: Any, reader: Mapping[str, Any] | None
+    source: Mapping[str, Any], block: str, content: Any, rules: Mapping[str, Any]
 ) -> tuple[Any, Sequence[str]]:
     """What is sent of a block that is read here, and notes for the data holder."""
     public = source["public"]
-    rules = {**(public.get("reader") or {}), **(reader or {})}
     try:
         reading = source_blocks.read(
             source["kind"],

@@ -254,6 +254,24 @@ def moments_of(once: NDArray[Any], of: Numbers, grammar: Grammar) -> Moments | l
     return Moments(*_figures([one for one in meant if isinstance(one, datetime)]), of)
 
 
+def are_days(values: Any) -> NDArray[np.bool_]:
+    """bool[rows]: which of these times are days alone, without a time of day."""
+    if isinstance(values, Texts) and values.raw is not None:
+        import pyarrow.compute as pc  # noqa: PLC0415 - it made the column
+
+        found = pc.invert(pc.match_substring(values.raw, ":"))
+        return np.asarray(found.fill_null(False).to_numpy(zero_copy_only=False), dtype=bool)
+    if values.dtype.kind == "M":
+        return np.full(values.size, np.datetime_data(values.dtype)[0] in ("D", "W", "M", "Y"))
+    return np.array(
+        [
+            ":" not in one if isinstance(one, str) else not isinstance(one, datetime)
+            for one in values.tolist()
+        ],
+        dtype=bool,
+    )
+
+
 def _figures(moments: list[datetime]) -> tuple[Ints, Ints]:
     clock = [(one.replace(tzinfo=None) - _SINCE) // _TICK for one in moments]
     offset = [NO_OFFSET if (east := one.utcoffset()) is None else east // _TICK for one in moments]

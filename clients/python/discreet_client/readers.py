@@ -199,6 +199,14 @@ def read_here(
     return without_names({**said, **reading.public}), reading.columns, reading.notes
 
 
+def column(
+    source: Any, rules: Mapping[str, Any], names: Mapping[str, str], role: str, form: str | None
+) -> Table:
+    """One column of a table, by these rules of files alone. TableError."""
+    table, _ = _table("", source, form, {}, dict(rules), names)
+    return table.named({role: names.get(role, role)}, [role])
+
+
 def described(
     public: Mapping[str, Any], columns: Mapping[str, str] | None = None
 ) -> tuple[dict[str, Any], dict[str, Any], dict[str, str]]:
@@ -387,10 +395,12 @@ def _table(
         table = containers.table_of(
             source, encoding, rules=ways, grammar=grammar, names=named, broken_too=True
         )
-    if words:
-        table = without_missing(table, words=words)
     grammar = replace(grammar, separator=table.grammar.separator)
-    return joined(replace(table, grammar=grammar, encoding=encoding), names), rules
+    for join in (False, True):  # words of a column, and of two that are joined
+        table = without_missing(table, words=words) if words else table
+        if not join:
+            table = joined(replace(table, grammar=grammar, encoding=encoding), names)
+    return table, rules
 
 
 def _missing_words(given: Any) -> frozenset[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from calendar import monthrange
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from datetime import date, datetime, time, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -20,7 +20,7 @@ import numpy as np
 from discreet_client import readers
 from discreet_client.cells import Refusal
 from discreet_client.reading import Reading
-from discreet_client.tables import Issue, TableError
+from discreet_client.tables import Issue, Table, TableError, missing
 
 DATE = "date"
 SATURDAY = 5
@@ -76,17 +76,23 @@ def _read(
 ) -> Reading:
     told, rules, named = description
     if by in _FORMS:
+        if role != DATE and DATE in named:
+            says = f"columns.date is the column of days; reader.block says that {role} has them"
+            raise TableError(
+                f"{says}: leave one of the two out (columns.date is null in a correction)"
+            )
         first, last = _days_of(by, name)
         leaves = role == "time" and rules.get("outside") == "leave_out"
         beyond = last + timedelta(days=min(_span(told, rules), (date.max - last).days))
-        wrong = [
-            (row, day)
-            for row, day in _days(role, rules, named, source, form)
-            # What is left out by its own time, in no period, need not be of the block.
+        table, days = _days(role, rules, named, source, form)
+        # What is left out by its own time, in no period, need not be of the block.
+        wrong = {
+            value: day
+            for value, day in days.items()
             if not first <= day <= last and (not leaves or last < day <= beyond)
-        ]
+        }
         if wrong:
-            raise TableError.of(_issues(wrong, named.get(role, role), name))
+            raise TableError.of(_issues(table, role, wrong, name))
         if role == DATE:
             named.pop(DATE, None)
         start = rules.get("start")
@@ -140,30 +146,41 @@ def _span(public: Mapping[str, Any], rules: Mapping[str, Any]) -> int:
 
 def _days(
     role: str, rules: Mapping[str, Any], columns: Mapping[str, str], source: Any, form: str | None
-) -> list[tuple[int, date]]:
-    """Each day of a table, and the first row of it, counted from 0."""
+) -> tuple[Table, dict[Any, date]]:
+    """The column that says days, of the rows where one stands, and the day that each of its values
+    is."""
     grammar = {rule: rules[rule] for rule in readers.OF_FILES if rule in rules}
-    named = columns.get(role, role)
-    table = readers.read("", source, {"reader": grammar}, {DATE: named}, form=form)
+    table = readers.column(source, grammar, columns, role, form)
+    lacks = missing(table.columns[role])
+    if role != "time" or rules.get("missing") != "leave_out":
+        says = "a day is missing, which says of which block a row is"
+        table.refuse(lacks, role, says, about="missing" if role == "time" else "")
+    table = table.ordered(np.flatnonzero(~lacks))
     place = ZoneInfo(rules["time_zone"]) if "time_zone" in rules else None
     means = readers.grammar_of(grammar)
-    seen: dict[Any, int] = {}
-    for row, value in enumerate(_plain(table.columns[DATE])):
-        seen.setdefault(value, row)
-    days: dict[date, int] = {}
-    for value, row in seen.items():
+    days: dict[Any, date] = {}
+    none = set()
+    for value in dict.fromkeys(_plain(table.columns[role])):
         moment = means.moment(value) if isinstance(value, str) else value
         if isinstance(moment, Refusal) or not isinstance(moment, date):
-            says = "a day such as 2026-10-01 is needed, which says of which block a row is"
-            issue = Issue(cause=says, row=row, column=named, found=str(value)[:40])
-            raise TableError(f"row {row}, column {named}: {says}", "", issue)
+            none.add(value)
+            continue
         if isinstance(moment, datetime) and moment.tzinfo is not None:
             if place is None:
-                says = f"column {named} has moments of a time zone, and days are of a place"
-                raise TableError(f"{says}: say reader.time_zone, such as Europe/Berlin")
+                says = f"column {columns.get(role, role)} has moments of a time zone, and days are "
+                raise TableError(f"{says}of a place: say reader.time_zone, such as Europe/Berlin")
             moment = moment.astimezone(place)
-        days.setdefault(moment.date() if isinstance(moment, datetime) else moment, row)
-    return [(row, day) for day, row in days.items()]
+        days[value] = moment.date() if isinstance(moment, datetime) else moment
+    if none:
+        says = "a day such as 2026-10-01 is needed, which says of which block a row is"
+        _refuse(table, role, none, says, "missing_words")
+    return table, days
+
+
+def _refuse(table: Table, role: str, wrong: Container[Any], says: str, about: str = "") -> None:
+    """TableError of the rows with one of these values."""
+    values = _plain(table.columns[role])
+    table.refuse(np.array([one in wrong for one in values]), role, says, values, about)
 
 
 def _plain(values: Any) -> list[Any]:
@@ -173,17 +190,13 @@ def _plain(values: Any) -> list[Any]:
     return found
 
 
-def _issues(wrong: list[tuple[int, date]], column: str, name: str) -> list[Issue]:
-    found = []
-    for row, day in wrong[:MOST_ISSUES]:
+def _issues(table: Table, role: str, wrong: Mapping[Any, date], name: str) -> list[Issue]:
+    """A mistake for each day."""
+    found = list[Issue]()
+    for day in list(dict.fromkeys(wrong.values()))[:MOST_ISSUES]:
         says = f"not of block {name}: a record is registered in the block of its own date"
-        found.append(
-            Issue(
-                cause=says,
-                row=row,
-                column=column,
-                found=day.isoformat(),
-                detail=f"row {row}, column {column}: {day.isoformat()} is {says}",
-            )
-        )
+        try:
+            _refuse(table, role, {value for value, of in wrong.items() if of == day}, says)
+        except TableError as error:
+            found += error.issues
     return found

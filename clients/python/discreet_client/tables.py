@@ -271,15 +271,15 @@ class Table:
         none. `of_texts` is said where a number is needed."""
         wrong, issues = [one for one in set(refusals.tolist()) if one is not None], list[Issue]()
         for refusal in sorted(wrong):
-            says = refusal.cause + (of_texts if refusal == NO_NUMBER else "")
-            if way := self.ways.get(refusal.about):
-                says += f" {way}" if says.endswith("?") else f" ({way})"
+            says, about = refusal.cause, refusal.about
             here = np.fromiter((one == refusal for one in refusals.tolist()), bool, values.size)
-            about = refusal.about
             is_first = here.sum() == 1 and here.argmax() == self.places.argmin()
             if refusal == NO_NUMBER and is_first and is_unit(str(values[here][0])):
                 about = "units_row"
-                says += f" ({self.ways[about]})" if about in self.ways else ""
+            says += of_texts if refusal == NO_NUMBER else ""
+            way = self.ways.get(about)
+            if way and not (of_texts and about == refusal.about):
+                says += f" {way}" if says.endswith("?") else f" ({way})"
             try:
                 self.refuse(here, column, says, values, about, refusal.expected or None)
             except WrongCell as error:

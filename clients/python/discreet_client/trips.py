@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet_client.cells import Grammar, Refusal, distinct, offsets_in, offsets_of
+from discreet_client.cells import Grammar, Refusal, are_days, distinct, offsets_in, offsets_of
 from discreet_client.meters import microseconds
 from discreet_client.names import name_of
 from discreet_client.reading import Notes, Reading, check_rules, count, counted, is_figure, word
@@ -460,6 +460,13 @@ def _periods(table: Table, public: Mapping[str, Any], rules: Mapping[str, Any]) 
     start = _start(rules, table.grammar)
     length = _length(public)
     clock, offset, of = found = table.moments("time")
+    if length < EVERY["day"]:
+        says = (
+            "a time of day is needed, as periods are shorter than a day (two columns are joined by "
+            "columns.time, such as Date+Time)"
+        )
+        values = table.columns["time"]
+        table.refuse(are_days(values), "time", says, values, "", "2026-11-21T15:00")
     local = found.local
     if place is None:
         says = "a time without a time zone: say reader.time_zone, such as Europe/Berlin"

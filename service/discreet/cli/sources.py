@@ -27,6 +27,7 @@ from discreet.cli.options import (
 )
 from discreet.cli.servers import client_of, source_id
 from discreet.cli.showing import show_block, show_source, show_sources, tell
+from discreet_client.errors import ClientError
 
 app = typer.Typer(
     no_args_is_help=True, help="Sources: data that keep arriving, in blocks with a budget each."
@@ -53,12 +54,6 @@ def create(
     kind: Annotated[
         str, typer.Option(help="The kind of problem that the data are for, such as routing")
     ],
-    public: Annotated[
-        str,
-        typer.Option(
-            help="The public part of each block: JSON text, or a file that holds it (docs/problems)"
-        ),
-    ],
     by: Annotated[
         str,
         typer.Option(
@@ -68,6 +63,13 @@ def create(
     epsilon: Annotated[
         str, typer.Option(help="Cap of each block: epsilon that may be spent on it in all")
     ],
+    public: Annotated[
+        str,
+        typer.Option(
+            help="The public part of each block: JSON text, or a file that holds it "
+            "(docs/problems); or its fields, each by --set"
+        ),
+    ] = "{}",
     delta: Annotated[
         str, typer.Option(help="Cap of each block: delta that may be spent on it in all")
     ] = "0",
@@ -199,18 +201,25 @@ def add(
         if len(set(blocks)) < len(blocks):
             raise typer.BadParameter("two files are of one block", param_hint="FILE")
         reader = None if zones is None else _names_in(zones, source)
-        made = []
+        made = list[Any]()
         for name, one in zip(blocks, each, strict=True):
-            with warnings.catch_warnings(record=True) as warned:
-                added = client.sources.add(
-                    source["id"],
-                    name,
-                    where or (None if one is None else Path(one)),
-                    stays=stays,
-                    accept_doubts=accept_doubts,
-                    local=local,
-                    reader=reader,
-                )
+            try:
+                with warnings.catch_warnings(record=True) as warned:
+                    added = client.sources.add(
+                        source["id"],
+                        name,
+                        where or (None if one is None else Path(one)),
+                        stays=stays,
+                        accept_doubts=accept_doubts,
+                        local=local,
+                        reader=reader,
+                    )
+            except (ClientError, ValueError):
+                if len(each) > 1:  # what stands and what does not
+                    before = ", ".join(blocks[: len(made)]) or "none"
+                    says = f"{one} is refused; registered before it: {before}; those behind it wait"
+                    typer.echo(says, err=True)
+                raise
             notes = [*added.get("notes", ())]
             warned_of = [str(one.message) for one in warned]
             for note in [*notes, *(one for one in warned_of if one != "; ".join(notes))]:
@@ -244,7 +253,10 @@ def _named(by: str, content: str | None) -> str:
     named = "" if content is None else content.partition("?")[0].rpartition("/")[2]
     found = NAMED[by].findall(named) if by in NAMED else []
     if len(set(found)) != 1:
-        raise typer.BadParameter("say which block it is", param_hint="--block")
+        says = "say which block it is"
+        if by in NAMED:
+            says += f", or name the file by its {by}; blocks of this source are {by}s, a file each"
+        raise typer.BadParameter(says, param_hint="--block")
     return str(found[0])
 
 

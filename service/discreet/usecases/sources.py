@@ -71,7 +71,11 @@ async def create(
                     f"there is a source {asked.name} already ({known['id']}), with another "
                     f"{', '.join(different)}"
                 )
-                raise Conflict(f"{says}: the fields of a source never change", code="name_taken")
+                way = (
+                    "choose another name; its public part can be corrected while nothing was given "
+                    "away of a block (PATCH /v1/sources/{id}, discreet source correct)"
+                )
+                raise Conflict(f"{says}: {way}", code="name_taken")
             if asked.rule is not None:
                 await source_rules.require_same(connection, known, asked.rule)
             return known, False
