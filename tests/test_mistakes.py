@@ -684,6 +684,14 @@ def test_zones_are_told_once(zones: str, says: str, tmp_path: Path) -> None:
     assert f"zones.csv: {says}; a job's network must begin" in reading.notes[0]
 
 
+def test_the_way_out_of_a_zone_that_is_a_name_is_the_names_of_zones() -> None:
+    """And not the words for a missing value, which it is not."""
+    table = {"origin": ["Übersee", "1"], "destination": [1, 1]}
+    (issue,) = readers.preview("routing", table, TRIPS)["issues"]
+    assert (issue["way_out"], issue["expected"]) == ("reader.zones", None)
+    assert "zones with other names need reader.zones" in issue["detail"]
+
+
 def test_period_0_begins_as_the_times_of_the_table_are_written() -> None:
     trips = {"origin": [1], "destination": [2], "time": ["03/11/2026 08:10"]}
     days = ruled(TIMED, dates="day_first", start="02/11/2026 07:00", every="day")

@@ -113,7 +113,8 @@ def test_a_draft_is_looked_at_again_and_registered(service: Installation) -> Non
         assert look["columns"] == ["Von", "Nach", "Zeit", "Fahrten", "Fahrer"]
         assert look["format"] == "csv"
         assert look["bytes"] == len(CSV)
-        assert look["issues"]
+        ways = [one["way_out"] for one in look["issues"]]
+        assert ways[:3] == ["public.unit", "public.zones", "public.periods"]
         again = {"draft": look["id"], "kind": "routing", "public": PUBLIC}
         second = http.post("/v1/reads", json=again).json()
         assert second["issues"] == []

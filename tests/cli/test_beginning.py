@@ -167,6 +167,33 @@ def test_a_job_of_a_dataset_that_is_called_by_its_name(
     assert f"{made['name']} ({made['id']})" in str(unknown.exception)
 
 
+def test_no_network_is_made_up_for_trips_of_ones_own_places() -> None:
+    """A job on it would be charged like any other. The network by which they were read comes
+    first, however many are newer; without it nobody knows whether others have the same zones."""
+    kind = KINDS["routing"]
+    public = {"unit": "request", "zones": 2, "periods": 1, "period_minutes": 60}
+    newer = [{"id": f"net_{number}", "nodes": 2} for number in range(5)]
+
+    def networks(rows: list[dict[str, Any]], **described: Any) -> list[Any]:
+        told = kind.Dataset.read_public({**public, **described})
+        bodies = list(kind.examples_for(told, {"network": rows}))
+        for body in bodies:
+            tomllib.loads("\n".join(beginning.lines(kind, body)))
+        return [body["problem"].get("network") for body in bodies]
+
+    by_network = {"reader": {"zones": {"network": "net_9"}}}
+    own = {"id": "net_9", "nodes": 2}
+    assert networks([*newer, own], **by_network) == ["net_9", "net_0", "net_1", None]
+    assert networks(newer, **by_network) == [None]
+    assert networks([], columns={"origin": "Von"}) == [None]
+    assert networks(newer)[:3] == ["net_0", "net_1", "net_2"]
+    assert networks([])[0]["nodes"] == 3
+    (body,) = kind.examples_for(kind.Dataset.read_public({**public, **by_network}), {"network": []})
+    text = "\n".join(beginning.lines(kind, body))
+    assert '# network = "net_…"' in text
+    assert "made up" not in text
+
+
 def test_a_job_begins_with_the_newest_stored_network_that_fits(
     api_only: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

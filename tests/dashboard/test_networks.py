@@ -25,6 +25,7 @@ from discreet_client.networks.columns import (
     tables_of,
     units_of_headings,
 )
+from discreet_client.rest import operations
 from tests import bodies
 from tests.conftest import Installation
 from tests.dashboard.browsing import Browser, Page
@@ -638,3 +639,56 @@ def test_from_login_to_an_answer_on_a_town_of_geojson(
         page.get_by_role("heading", name="Result", exact=True).wait_for()
         assert page.get_by_text("Nord").count()
     assert not found, "\n".join(found)
+
+
+# Networks of a dataset ----------------------------------------------------------------------------
+
+
+def test_a_form_takes_the_network_of_the_trips_and_no_made_up_one(
+    api_only: Installation,
+) -> None:
+    """Networks that are stored later call zones otherwise; a job on a made-up one is charged like
+    any other, and answers nothing."""
+    owner = api_only.owner_of("networks of trips")
+    ways = [(1, 2), (2, 3), (3, 1)]
+    links = [
+        {"tail": tail, "head": head, "free_flow_time": 1, "capacity": 9} for tail, head in ways
+    ]
+    public = {"unit": "request", "zones": 3, "periods": 1, "period_minutes": 60}
+    with api_only.client(owner) as client, Browser.logged_in(api_only, owner) as browser:
+
+        def store(name: str, *names: str) -> str:
+            body = {"nodes": 3, "links": links, "node_names": list(names)}
+            return str(client.networks.add(body, name=name)["id"])
+
+        def add(zones: Any, count: int) -> str:
+            made = client.datasets.add(
+                {"von": ["Ost", "West"], "nach": ["West", "Nord"], "count": [5, count]},
+                kind="routing",
+                public={**public, "reader": {"zones": zones}},
+                columns={"origin": "von", "destination": "nach"},
+                cap=1,
+                name=f"trips {count}",
+                other_people=True,
+            )
+            return str(made["id"])
+
+        def begun(dataset: str) -> tuple[dict[str, Any], Page]:
+            page = browser.get(f"/jobs/new?dataset={dataset}")
+            return json.loads(page.form("/jobs/new")["fields"]["body"])["problem"], page
+
+        own = store("Own roads", "Ost", "West", "Nord")
+        by_network, by_names = add({"network": own}, 6), add(["Ost", "West", "Nord"], 7)
+        for number in range(4):
+            store(f"Other roads {number}", "Nord", "West", f"Ost {number}")
+        problem, page = begun(by_network)
+        assert problem["network"] == own
+        assert "with what is stored as Own roads" in page.text
+        problem, page = begun(by_names)
+        assert "network" not in problem
+        assert "A network is needed" in page.text
+        assert "made up" not in page.text
+        refused = browser.submit(page, "/jobs/new", action="price")
+        assert refused.status == 422
+        client.call(operations.delete_network(own))
+        assert "network" not in begun(by_network)[0]

@@ -8,13 +8,17 @@ import json
 import pkgutil
 import sys
 from itertools import chain, pairwise
+from pathlib import Path
 from typing import Any
 
 import h5py
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pydantic import TypeAdapter
+from typer.testing import CliRunner
 
+from discreet.cli import app
 from discreet.errors import InvalidInput, PayloadTooLarge
 from discreet.isolation import described, reading
 from discreet.isolation.blocks import any_record
@@ -24,8 +28,10 @@ from discreet.problems.descriptions import (
     MOST_COLUMNS,
     completed,
     is_text_encoding,
+    looked,
     without_names,
 )
+from discreet.web import bodies
 from discreet_client import readers
 from tests.clients.test_containers import workbook
 
@@ -429,6 +435,54 @@ def test_all_codecs_are_met_before_the_walls() -> None:
     }
     cold = [name for name in there if f"encodings.{name}" not in sys.modules]
     assert cold == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "public", "missing"),
+    [
+        ("routing", {"zones": 2, "period_minutes": 60, "reader": CLOCK}, ["unit", "periods"]),
+        ("off_policy_evaluation", {"reader": {}}, ["unit", "reward_bound", "horizon"]),
+        ("dr_ensemble", {"unit": "participant", "reader": {}}, ["states"]),
+    ],
+)
+def test_a_look_says_what_registration_would_refuse(
+    kind: str, public: dict[str, Any], missing: list[str]
+) -> None:
+    """In the same words: who looked at a file until nothing was wrong was refused for fields of
+    which the look had said nothing."""
+    found = looked(kind, public, readers.not_read())
+    adapter: TypeAdapter[Any] = TypeAdapter(DATASETS[kind])
+    with pytest.raises(InvalidInput) as refused:
+        bodies.validate(adapter, {"kind": kind, "content": {}, "public": completed(kind, public)})
+    told = {
+        one.pointer: one.detail
+        for one in refused.value.issues
+        if one.pointer.startswith("/public/")
+    }
+    assert [f"/public/{name}" for name in missing] == list(told)
+    assert [one["way_out"] for one in found["issues"]] == [f"public.{name}" for name in missing]
+    assert [one["cause"] for one in found["issues"]] == list(told.values())
+    assert all(one["way_out"] in one["detail"] for one in found["issues"])
+
+
+def test_a_field_that_is_missing_is_said_once_and_counts_no_rows_outside(tmp_path: Path) -> None:
+    """The reader's own word on it gives way; without `periods` nobody knows what lies outside."""
+    file = tmp_path / "trips.csv"
+    file.write_text("origin,destination,time\n1,2,2026-11-02T07:10\n2,1,2026-11-01T07:10\n")
+    asked = ["dataset", "preview", str(file), "--kind", "routing", "--local", "--json"]
+    asked += ["--set", "unit=request", "--set", "zones=2", "--set", "reader.start=2026-11-02"]
+    asked += ["--set", "reader.time_zone=Europe/Berlin"]
+    seen = json.loads(CliRunner().invoke(app, asked).stdout)
+    ways = [one["way_out"] for one in seen["issues"]]
+    assert ways == ["public.periods", "public.period_minutes"]
+    asked += ["--set", "period_minutes=60.5"]
+    seen = json.loads(CliRunner().invoke(app, asked).stdout)
+    assert [one["way_out"] for one in seen["issues"]] == ["public.periods"]
+    assert (seen["left_out"], seen["notes"]) == ([], [])
+    asked += ["--set", "periods=9", "--set", "reader.outside=leave_out"]
+    seen = json.loads(CliRunner().invoke(app, asked).stdout)
+    assert seen["issues"] == []
+    assert seen["left_out"][0]["count"] == 1
 
 
 def test_a_half_of_a_pair_is_answered_as_something_else() -> None:

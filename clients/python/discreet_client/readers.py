@@ -251,7 +251,9 @@ def preview(
     issues: what is wrong (`Issue.as_dict`, and its sentence as `detail`); nothing has a meaning
     then. count: rows of the table.
 
-    Raises nothing for what is wrong with a file or its description: that is in `issues`.
+    Raises nothing for what is wrong with a file or its description: that is in `issues`. Public
+    fields that the table is read without, such as `unit`, are not looked at: a look of the service
+    or of `discreet dataset preview` says which are missing.
     """
     found = not_read()
     try:

@@ -56,6 +56,8 @@ MOST_PARTS = 2.0**50
 NEARLY_WHOLE = 1e-6
 """Of a part: as near as a decimal comes in doubles."""
 MISSING = ("refuse", "leave_out")
+OF_NUMBERS = ("decimal", "thousands")
+"""Rules that help where a zone looks like a number; any other text is a name."""
 EVERY = {"day": 1440 * MINUTE, "weekday": 1440 * MINUTE, "week": 7 * 1440 * MINUTE}
 SATURDAY = 5
 MOST_DAYS = 3_660
@@ -125,7 +127,9 @@ def trips_of(
     if when == "time":
         period = _periods(table, public, rules)
         inside = (period >= 0) & (period < (periods or np.inf))
-        if word(rules, "outside", MISSING) == "refuse":
+        if periods is None:
+            pass  # how many are outside is known once it is said how many periods there are
+        elif word(rules, "outside", MISSING) == "refuse":
             _refuse_outside(table, inside, periods)
         elif not inside.all():
             few = int(np.count_nonzero(~inside))
@@ -198,15 +202,15 @@ def _check_times(table: Table, public: Mapping[str, Any], rules: Mapping[str, An
         )
     try:
         period, periods = _periods(table, public, rules), count(public, "periods")
-        if word(rules, "outside", MISSING) == "refuse":
-            _refuse_outside(table, (period >= 0) & (period < (periods or np.inf)), periods)
+        if periods is not None and word(rules, "outside", MISSING) == "refuse":
+            _refuse_outside(table, (period >= 0) & (period < periods), periods)
     except TableError as error:
         issues += error.issues
     if issues:
         raise TableError.of(issues)
 
 
-def _refuse_outside(table: Table, inside: NDArray[np.bool_], periods: int | None) -> None:
+def _refuse_outside(table: Table, inside: NDArray[np.bool_], periods: int) -> None:
     says = f"outside of the {periods} public periods (reader.outside: leave_out takes the others)"
     table.refuse(~inside, "time", says, table.columns["time"], "outside")
 
@@ -379,14 +383,13 @@ def _counted(table: Table, column: str, first: int, count: int | None) -> Ints:
     except WrongCell as error:
         if not first:
             raise
-        issues = [
-            replace(
-                one,
-                detail=f"{one.says}; zones with other names need reader.zones (--zones)",
-                about=one.about or "zones",
-            )
-            for one in error.issues
-        ]
+        issues = []
+        for one in error.issues:
+            says = f"{one.says}; zones with other names need reader.zones (--zones)"
+            told = replace(one, detail=says)
+            if one.about not in OF_NUMBERS:
+                told = replace(told, about="zones", expected=None)
+            issues.append(told)
         raise WrongCell.of(issues) from None
     last = first + count - 1 if count else int(found.max())
     what = "zones" if first else "periods"

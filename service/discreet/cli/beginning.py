@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import click
 import typer
 
-from discreet.cli.dataset_files import described, pairs_of, zones_of
+from discreet.cli.dataset_files import described, looked_at, pairs_of, zones_of
 from discreet.cli.jobs import changed, field_of
 from discreet.cli.options import KeyOption, ServerOption, StateOption
 from discreet.cli.servers import client_of
@@ -123,9 +123,11 @@ def lines(kind: type[Problem], body: Mapping[str, Any], own: Collection[str] = (
     schema = kind.model_json_schema()["properties"]
     problem = body["problem"]
     yield from _comment(f"A job of discreet: {kind.title}. Lines that begin with # are comments.")
+    lacks = [field for field in kind.objects if field not in problem]
     if (
         kind.made_up
         and not own
+        and not lacks
         and not any(isinstance(problem.get(field), str) for field in kind.objects)
     ):
         yield from _comment(kind.made_up)
@@ -145,10 +147,13 @@ def lines(kind: type[Problem], body: Mapping[str, Any], own: Collection[str] = (
             if field in kind.made_up_fields and field not in own:
                 yield from _comment(MADE_UP)
             yield f"{field} = {value(problem[field])}"
+    for field in lacks:
+        yield from _comment(f"{_meaning(field, schema[field])}. It is needed:")
+        yield f'# {field} = "{kind.objects[field].prefix}_…"'
     yield ""
     yield from _comment("Optional fields, with their defaults:")
     for field in others:
-        if field not in problem:
+        if field not in problem and field not in lacks:
             yield from _comment(_meaning(field, schema[field]))
             default = schema[field].get("default")
             yield f"# {field} = {'…' if default is None else value(default)}"
@@ -288,6 +293,9 @@ def _body(
             given = [body["problem"].get(field) for field in kind.objects]
             named = [names[one] for one in given if isinstance(one, str)]
             if not named:
+                for field in kind.objects:
+                    if field not in body["problem"]:
+                        print(textwrap.fill(kind.needs_own(field, public), 78))
                 break
             try:
                 client.plan(body)
@@ -303,7 +311,6 @@ def _of_a_file(kind: str, unit: str, there: Callable[[], Client]) -> None:
     makes of the file by them, with what its form proposes, until it is right; then the command that
     registers it. All is read on this machine, and nothing is sent."""
     from discreet.problems import DATASETS  # noqa: PLC0415
-    from discreet_client import readers  # noqa: PLC0415 - loads NumPy
 
     file = Path(typer.prompt("Which file?", type=click.Path(exists=True, dir_okay=False)))
     words = ["discreet", "dataset", "add", str(file), "--kind", kind]
@@ -327,7 +334,7 @@ def _of_a_file(kind: str, unit: str, there: Callable[[], Client]) -> None:
 
     def looked(columns: Mapping[str, str]) -> dict[str, Any]:
         body = described({"public": public()}, {}, zones)
-        return readers.preview(kind, file, body["public"], columns)
+        return looked_at(kind, file, body["public"], columns)
 
     columns, rules = proposal_of(looked({}))
     fields |= rules

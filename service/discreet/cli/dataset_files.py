@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -114,6 +114,24 @@ def described(
     if columns:
         public = {**public, "columns": {**(public.get("columns") or {}), **columns}}
     return {**body, "public": public}
+
+
+def looked_at(
+    kind: str, file: Path, public: Any, columns: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """What a file would be read as on this machine, and what registration would refuse of its
+    public part."""
+    from discreet.problems import DATASETS, descriptions  # noqa: PLC0415 - loads SciPy
+    from discreet_client import readers  # noqa: PLC0415 - loads NumPy
+
+    found = readers.preview(kind, file, public, columns)
+    if kind not in DATASETS:
+        return found
+    try:
+        said, _ = readers.sendable(public, columns)
+    except (OSError, ValueError):  # which the reader says
+        return found
+    return descriptions.looked(kind, said, found)
 
 
 def sent_as(body: dict[str, Any], of: str) -> dict[str, Any]:

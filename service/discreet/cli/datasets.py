@@ -15,6 +15,7 @@ from discreet.cli.dataset_files import (
     cap_of,
     check_file,
     described,
+    looked_at,
     name_of,
     pairs_of,
     public_part,
@@ -321,9 +322,7 @@ def preview(
     rules = {name: value for name, value in given_rules if value is not None}
     public_of_file = described(body, pairs_of(columns), rules)["public"]
     if local:
-        from discreet_client import readers  # noqa: PLC0415 - loads NumPy
-
-        found: Any = readers.preview(kind, file, public_of_file)
+        found: Any = looked_at(kind, file, public_of_file)
     else:
         with client_of(state, server, key) as client, warnings.catch_warnings(record=True) as told:
             found = client.datasets.look(file, kind=kind, public=public_of_file)

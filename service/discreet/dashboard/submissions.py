@@ -7,7 +7,8 @@ import copy
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Any
+from contextlib import suppress
+from typing import Any, NamedTuple
 
 import anyio.to_thread
 from pydantic import TypeAdapter
@@ -33,6 +34,16 @@ _REHEARSAL: TypeAdapter[RehearsalRequest] = TypeAdapter(RehearsalRequest)
 _REQUEST: TypeAdapter[JobRequest] = TypeAdapter(JobRequest)
 
 
+class Example(NamedTuple):
+    """A job that a form begins with."""
+
+    text: str
+    named: list[str]
+    """The names of the stored objects that it names."""
+    needs: list[str]
+    """What it lacks, since it may not be made up, and what to do."""
+
+
 def example_text(kind: str, chosen: Mapping[str, Mapping[str, Any]] | None = None) -> str:
     """The kind's own example, used while there is no dataset of the kind. `chosen`: the stored
     objects that its fields are to name."""
@@ -50,9 +61,9 @@ async def example_on(
     largest: float,
     data: Mapping[str, Any] | None = None,
     chosen: Mapping[str, dict[str, Any]] | None = None,
-) -> tuple[str, list[str]]:
-    """An example for a registered dataset, with stored objects where some fit its public part, and
-    their names. It asks for at most half of `largest`, the largest epsilon that still passes,
+) -> Example:
+    """An example for a registered dataset, with stored objects where some fit its public part. It
+    asks for at most half of `largest`, the largest epsilon that still passes,
     unless that is at most SMALL.
 
     `data`: the fields that name the data, if not the dataset's id, such as blocks of a source.
@@ -60,23 +71,28 @@ async def example_on(
     then reports.
     """
     kind, chosen = KINDS[dataset["kind"]], chosen or {}
-    stored = {
-        field: [chosen[field]]
-        if field in chosen
-        else await objects.page(services, principal, model, None, MOST_STORED)
-        for field, model in kind.objects.items()
-    }
+    read_public = DATASETS[dataset["kind"]].read_public
+    public = await anyio.to_thread.run_sync(read_public, dataset["public"])
+    stored = dict[str, list[dict[str, Any]]]()
+    for field, model in kind.objects.items():
+        if field in chosen:
+            stored[field] = [chosen[field]]
+            continue
+        stored[field] = rows = await objects.page(services, principal, model, None, MOST_STORED)
+        first = kind.named_for(field, public)
+        if first is not None and first not in [row["id"] for row in rows]:
+            with suppress(NotFound):
+                row, _ = await objects.find(services, principal, first, model)
+                stored[field] = [row, *rows]
     names = {row["id"]: row["name"] for rows in stored.values() for row in rows}
     sized = {
         field: [{"id": row["id"], **row["sizes"]} for row in rows] for field, rows in stored.items()
     }
 
-    def read() -> list[dict[str, Any]]:
-        return list(
-            kind.examples_for(DATASETS[dataset["kind"]].read_public(dataset["public"]), sized)
-        )
+    def examples() -> list[dict[str, Any]]:
+        return list(kind.examples_for(public, sized))
 
-    for body in await anyio.to_thread.run_sync(read):
+    for body in await anyio.to_thread.run_sync(examples):
         problem, privacy = dict(body["problem"]), dict(body["privacy"])
         if SMALL < largest < 2 * privacy["epsilon"]:
             privacy["epsilon"] = float(rounding.down(largest / 2))
@@ -86,7 +102,11 @@ async def example_on(
             break
     whole |= {field: row["id"] for field, row in chosen.items()}
     named = [*dict.fromkeys([*named, *(row["id"] for row in chosen.values())])]
-    return await shown({"problem": whole, "privacy": privacy}), [names[one] for one in named]
+    return Example(
+        await shown({"problem": whole, "privacy": privacy}),
+        [names[one] for one in named],
+        [kind.needs_own(field, public) for field in stored if field not in whole],
+    )
 
 
 async def _planned(services: Services, principal: Principal, body: Mapping[str, Any]) -> bool:

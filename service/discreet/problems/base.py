@@ -17,7 +17,6 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -221,6 +220,18 @@ class Problem(Frozen):
         this public part."""
         return True
 
+    @classmethod
+    def named_for(cls, field: str, public: Any) -> str | None:
+        """The id of the stored object of a field of `objects` by which data of this public part
+        were read; None where they name none."""
+        return None
+
+    @classmethod
+    def needs_own(cls, field: str, public: Any) -> str:
+        """Why no made-up object stands in a field of `objects` for data of this public part, and
+        what to do, for people; nothing where one may."""
+        return ""
+
     def free(self, public: Any) -> frozenset[str]:
         """The fields that may have another value when what this problem released is finished
         again."""
@@ -267,16 +278,23 @@ class Problem(Frozen):
     def examples_for(
         cls, public: Any, stored: Mapping[str, Iterable[Mapping[str, Any]]]
     ) -> Iterator[dict[str, Any]]:
-        """`example_for` with stored objects in the place of made-up ones, best first: the newest
-        that fit, and at last with none. `stored`: by field those of the tenant, newest first, each
-        with its `id` and sizes. Whether one does for these data is only known when a plan is made
-        of it."""
+        """`example_for` with stored objects in the place of made-up ones, best first: the one by
+        which the data were read, the newest that fit, and at last with none, without the fields
+        whose object may not be made up (`needs_own`). `stored`: by field those of the tenant,
+        newest first, each with its `id` and sizes. Whether one does for these data is only known
+        when a plan is made of it."""
         body = cls.example_for(public)
         for field, rows in stored.items():
-            fitting = (row["id"] for row in rows if cls.fits(field, row, public))
-            for object_id in islice(fitting, MOST_TRIED):
+            first = cls.named_for(field, public)
+            fitting = [row["id"] for row in rows if cls.fits(field, row, public)]
+            if first is not None:  # without it nobody knows whether others mean the same
+                others = [one for one in fitting if one != first]
+                fitting = [first, *others] if first in fitting else []
+            for object_id in fitting[:MOST_TRIED]:
                 yield {**body, "problem": {**body["problem"], field: object_id}}
-        yield body
+        own = {field for field in stored if cls.needs_own(field, public)}
+        problem = {name: one for name, one in body["problem"].items() if name not in own}
+        yield {**body, "problem": problem}
 
     @classmethod
     def vary(cls, content: dict[str, Any], number: int) -> None:

@@ -14,12 +14,13 @@ from functools import cache
 from typing import Annotated, Any
 from zoneinfo import available_timezones
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
 from discreet.errors import FieldIssue, InvalidInput
+from discreet.intake import field_issues
 from discreet_client import readers
 from discreet_client.readers import without_names
-from discreet_client.tables import TableError
+from discreet_client.tables import Issue, TableError
 from discreet_client.trips import zone_numbers
 
 __all__ = ["without_names"]
@@ -106,6 +107,44 @@ def completed(kind: str, public: Any) -> Any:
     except TableError as error:
         raise InvalidInput(issues_of(error), pointer="/public/reader") from None
     return {**found, "reader": {"version": VERSION, **rules}, "columns": dict(columns)}
+
+
+def looked(kind: str, public: Any, found: Mapping[str, Any]) -> dict[str, Any]:
+    """What a look at a file found (`readers.preview`), with what registration refuses in this
+    public part: of a field that is missing or wrong, the model's own word in place of the
+    reader's."""
+    from discreet.problems import DATASETS  # noqa: PLC0415 - they have descriptions
+
+    following: tuple[str, ...] = ()
+    try:
+        public = completed(kind, public)
+    except InvalidInput:  # of which the reader says what is wrong
+        following = FOLLOWING
+    adapter, schema = _public_part(DATASETS[kind])
+    try:
+        adapter.validate_python(public)
+    except ValidationError as error:
+        said = field_issues.issues_of(error.errors(include_url=False), public, schema)
+    else:
+        return dict(found)
+    others, issues = found["issues"], list[dict[str, Any]]()
+    for one in said:
+        field, *below = one.pointer.removeprefix("/").split("/")
+        if field in following or (field in FIELDS and others):
+            continue
+        way = ".".join([field, *below] if field in FIELDS else ["public", field, *below])
+        told = Issue(one.detail, detail=f"{way}: {one.detail}")
+        issues.append({"detail": told.says, **told.as_dict(), "way_out": way})
+    ways = {one["way_out"] for one in issues}
+    others = [one for one in others if one["way_out"] not in ways]
+    return {**found, "issues": [*printable(issues), *others]}
+
+
+@cache
+def _public_part(kind: Any) -> tuple[TypeAdapter[Any], dict[str, Any]]:
+    model: Any = kind.model_fields["public"].annotation
+    adapter: TypeAdapter[Any] = TypeAdapter(model)
+    return adapter, adapter.json_schema()
 
 
 def undone(kind: str, public: Mapping[str, Any]) -> dict[str, Any]:

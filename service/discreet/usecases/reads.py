@@ -18,7 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from discreet.errors import Conflict, DiscreetError, InvalidInput, Limit, NotFound, Unavailable
 from discreet.observability import faults
 from discreet.problems import DATASETS
-from discreet.problems.descriptions import completed
+from discreet.problems.descriptions import completed, looked
 from discreet.storage import audit_log, reads, sealing
 from discreet.storage.database import SYSTEM
 from discreet.storage.identifiers import new_id
@@ -181,7 +181,6 @@ async def _preview(
 ) -> dict[str, Any]:
     if asked.kind not in DATASETS:
         raise InvalidInput(f"one of {', '.join(DATASETS)}", pointer="/kind")
-    # What is wrong with the rest of a public part is said at registration.
     public = asked.public
     with suppress(InvalidInput):
         public = completed(asked.kind, asked.public)
@@ -191,7 +190,8 @@ async def _preview(
         "zones": await zone_names(services.database, principal.tenant_id, public),
         "memory_bytes": services.settings.job_memory_bytes,
     }
-    return await services.reader.preview(upload, job, services.settings.job_memory_bytes)
+    found = await services.reader.preview(upload, job, services.settings.job_memory_bytes)
+    return await anyio.to_thread.run_sync(looked, asked.kind, asked.public, found)
 
 
 async def _note(services: Services, principal: Principal, asked: ReadRequest, read_id: str) -> None:

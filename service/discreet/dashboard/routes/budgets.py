@@ -169,14 +169,14 @@ async def _page(
     asked = await budget_requests.of_account(services, viewer.principal, account_id)
     more = request.query_params.get("more", "")[: forms.LONGEST_NUMBER]
     living = [one for one in budget["datasets"] if not one["deleted"]]
-    proposal = None
+    proposal, needs = None, list[str]()
     if living and viewer.may("owner", "analyst"):
         dataset = await datasets.find(services, viewer.principal, living[-1]["id"])
         largest = await budgets.largest_request(services, viewer.principal, account_id)
         block = None  # a job names it by its source: as a dataset it would be refused
         if dataset["source_id"] is not None:
             block = {"source": {"id": dataset["source_id"], "blocks": dataset["block"]}}
-        proposal, _ = await submissions.example_on(
+        proposal, _, needs = await submissions.example_on(
             services, viewer.principal, dataset, largest, block
         )
     return render(
@@ -190,6 +190,7 @@ async def _page(
         chart=chart,
         charts=[chart] if chart else [],
         proposal=proposal,
+        needs=needs,
         refused=refused,
         form=form or {},
         asked=[_with_cap(one, budget) for one in asked],

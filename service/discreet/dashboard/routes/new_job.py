@@ -74,11 +74,11 @@ async def show_form(
         row = await sources.find(services, viewer.principal, source)
         blocks = await sources.blocks_of(services, viewer.principal, row)
         left = blocks[-1]["remaining"]["epsilon"] if blocks else 0.0
-        text, named = await submissions.example_on(
+        begun = await submissions.example_on(
             services, viewer.principal, row, left, {"source": {"id": row["id"], "last": 1}}
         )
         return await show(
-            kind=row["kind"], dataset=None, text=text, source=row, example=True, named=named
+            kind=row["kind"], dataset=None, source=row, example=True, **begun._asdict()
         )
     chosen = next((row for row in rows if row["id"] == dataset), None)
     beside: dict[str, dict[str, Any]] = {}
@@ -95,13 +95,13 @@ async def show_form(
     if chosen is None:
         chosen = next((row for row in rows if row["kind"] == kind), None)
     if chosen is None:
-        text, named = submissions.example_text(kind, beside), list[str]()
+        begun = submissions.Example(submissions.example_text(kind, beside), [], [])
     else:
         largest = await budgets.largest_request(services, viewer.principal, chosen["account_id"])
-        text, named = await submissions.example_on(
+        begun = await submissions.example_on(
             services, viewer.principal, chosen, largest, chosen=beside
         )
-    return await show(kind=kind, dataset=chosen, text=text, example=True, named=named)
+    return await show(kind=kind, dataset=chosen, example=True, **begun._asdict())
 
 
 @router.post("/jobs/new")
@@ -305,6 +305,7 @@ async def _form(
     fixed: Sequence[str] = (),
     example: bool = False,
     named: Sequence[str] = (),
+    needs: Sequence[str] = (),
     leaves: list[dict[str, Any]] | None = None,
     source: dict[str, Any] | None = None,
     told: networks.Told | None = None,
@@ -326,6 +327,7 @@ async def _form(
         units=units,
         example=example,
         named=named,
+        needs=needs,
         status=200 if refused is None else submissions.status_of(refused),
         kind=kind,
         kinds=list(KINDS),

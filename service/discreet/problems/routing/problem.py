@@ -24,6 +24,7 @@ from discreet.errors import FieldIssue, InvalidInput
 from discreet.privacy.noise import Noise
 from discreet.problems.base import ALWAYS, Neighbours, Synthesis
 from discreet.problems.contents import Content, Profile, Progress, PublicObject, Released, Sums
+from discreet.problems.descriptions import is_described
 from discreet.problems.numbers import Budget
 from discreet.problems.parts import SumsOverParts
 from discreet.problems.plans import Plan
@@ -55,6 +56,12 @@ from discreet.problems.routing.user_classes import classes_of
 from discreet.solvers.traffic import unit_flow_projection as descent
 from discreet.solvers.traffic.traffic_assignment import Network
 from discreet.solvers.traffic.unit_flow_projection import UnitFlows
+
+NEEDS_OWN = (
+    "A network is needed: zone k of these trips is its node k, and a made-up one has other places. "
+    "Store yours on the page of networks or by `discreet network add`, and name it; or give it "
+    "whole."
+)
 
 
 class Routing(RoutingRequest, SumsOverParts):
@@ -124,6 +131,17 @@ class Routing(RoutingRequest, SumsOverParts):
     def fits(cls, field: str, sizes: Mapping[str, Any], public: RoutingPublic) -> bool:
         """A network has at least a node for every zone."""
         return int(sizes["nodes"]) >= public.zones
+
+    @classmethod
+    def named_for(cls, field: str, public: RoutingPublic) -> str | None:
+        zones = (public.reader or {}).get("zones")
+        return str(zones["network"]) if isinstance(zones, Mapping) and "network" in zones else None
+
+    @classmethod
+    def needs_own(cls, field: str, public: RoutingPublic) -> str:
+        """Who reads trips by a description has their places: nodes of a made-up network are none of
+        them, and the names of these places are not stored."""
+        return NEEDS_OWN if is_described(public) else ""
 
     def free(self, public: RoutingPublic) -> frozenset[str]:
         if self.method == "gradient":
