@@ -281,7 +281,11 @@ def zone_numbers(told: Any, notes: list[str], encoding: str | None = None) -> di
     if told is None:
         return None
     if isinstance(told, str | Path):
-        content, file = Path(told).read_bytes(), Path(told).name
+        try:
+            content, file = Path(told).read_bytes(), Path(told).name
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or error
+            raise TableError(f"reader.zones: the file {str(told)[:200]}: {why}") from None
         try:
             header = header_of(content, file, None, encoding)
             ids = {column: EVERY_TEXT for column in header if column != "number"}
