@@ -31,6 +31,8 @@ import pytest
 
 from discreet.cli import run
 from discreet.installation.postgres import EmbeddedPostgres
+from discreet.problems import DATASETS
+from discreet.problems.sources import DatasetInBlocks
 from discreet_client import readers
 from discreet_client.client import Client
 from discreet_client.errors import ApiError
@@ -334,7 +336,7 @@ def test_a_block_is_what_is_read_at_home(site: Site, rows: list[Row]) -> None:
     with site.client() as client:
         for number, row in enumerate(rows):
             kind, public = described(row)
-            if kind == "dr_ensemble":  # whose meters are in all blocks: they have no source
+            if not issubclass(DATASETS[kind], DatasetInBlocks):  # its units are in all blocks
                 continue
             rules, file = public["reader"], site.file(row)
             names = {name: rules[name] for name in WITH_BLOCKS if name in rules}
