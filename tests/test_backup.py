@@ -329,6 +329,7 @@ def test_rewritten_dump_does_not_pass(
     assert not settings.state.exists()
 
 
+@pytest.mark.long
 def test_database_of_ones_own_is_adopted_once_it_holds(
     history: History, postgres: EmbeddedPostgres, tmp_path: Path
 ) -> None:

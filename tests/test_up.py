@@ -541,6 +541,7 @@ def test_asked_to_stop_while_it_starts(tmp_path: Path, number: signal.Signals) -
         pass
 
 
+@pytest.mark.long
 def test_part_that_never_starts_ends_the_attempt(made: Path, tmp_path: Path) -> None:
     state = copied(made, tmp_path / "state")
     wrong = {"DISCREET_RPC_CERTIFICATE": str(tmp_path / "none.pem"), "DISCREET_RPC_TLS": "always"}
@@ -553,6 +554,7 @@ def test_part_that_never_starts_ends_the_attempt(made: Path, tmp_path: Path) -> 
     StateLock(state).acquire()  # nothing is left, not even the lock
 
 
+@pytest.mark.long
 def test_database_of_ones_own(postgres: EmbeddedPostgres, tmp_path: Path) -> None:
     with fresh_database(postgres, None) as database:
         more = {

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from discreet.api.contract import contract
 from tests.conftest import Installation
 from tests.hostile import contract as walk
@@ -19,6 +21,7 @@ def test_every_call_with_a_body_is_walked() -> None:
             assert (path, method) in walked or ("{" not in path and "requestBody" not in call)
 
 
+@pytest.mark.long
 def test_refusals_cost_in_proportion(api_only: Installation) -> None:
     found = [walk.grow(api_only, wrong, SIZE) for wrong in walk.wrongs()]
     assert len(found) > 300

@@ -430,6 +430,7 @@ def test_noise_needs_many_agents_and_says_how_many() -> None:
         planned(crowd(needed - 1))
 
 
+@pytest.mark.long
 def test_noise_reaches_the_sums() -> None:
     """One step, of 256 variables: each agent's x moves by alpha times the noise of its entry, by
     what the plan says.

@@ -193,6 +193,7 @@ def step_of(method: str, event: Any, others: int) -> Any:
     return draw
 
 
+@pytest.mark.long
 def test_a_minibatch_step_holds_and_half_its_noise_is_caught() -> None:
     """The kernel that runs, at the iterate that is worst: composition lets the adversary choose
     it."""

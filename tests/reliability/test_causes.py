@@ -76,6 +76,7 @@ def counted(step: str, cause: str) -> float:
     return REGISTRY.get_sample_value("discreet_child_failures_total", labels) or 0.0
 
 
+@pytest.mark.long
 def test_what_ended_a_child(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

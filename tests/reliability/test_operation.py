@@ -259,6 +259,7 @@ def test_kill_9_of_whoever_reads_shares(
     assert outcomes == {"succeeded, public data": 2, "succeeded, charged": 1}
 
 
+@pytest.mark.long
 def test_a_lease_that_ended_by_a_jump_of_the_clock_is_fenced(
     postgres: EmbeddedPostgres, running: Installation
 ) -> None:
