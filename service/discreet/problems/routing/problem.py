@@ -24,7 +24,6 @@ from discreet.errors import FieldIssue, InvalidInput
 from discreet.privacy.noise import Noise
 from discreet.problems.base import ALWAYS, Neighbours, Synthesis
 from discreet.problems.contents import Content, Profile, Progress, PublicObject, Released, Sums
-from discreet.problems.descriptions import is_described
 from discreet.problems.numbers import Budget
 from discreet.problems.parts import SumsOverParts
 from discreet.problems.plans import Plan
@@ -139,9 +138,11 @@ class Routing(RoutingRequest, SumsOverParts):
 
     @classmethod
     def needs_own(cls, field: str, public: RoutingPublic) -> str:
-        """Who reads trips by a description has their places: nodes of a made-up network are none of
-        them, and the names of these places are not stored."""
-        return NEEDS_OWN if is_described(public) else ""
+        """Who reads trips by rules or names of columns of their own has their places: nodes of a
+        made-up network are none of them, and the names of these places are not stored. A file that
+        has ours, such as the example, needs none."""
+        rules = {name for name in public.reader or {} if name != "version"}
+        return NEEDS_OWN if rules or public.columns else ""
 
     def free(self, public: RoutingPublic) -> frozenset[str]:
         if self.method == "gradient":
