@@ -39,7 +39,6 @@ from discreet_client.errors import ApiError
 from discreet_client.tables import TableError
 from tests.clients.node import compiled
 from tests.clients.test_containers import opened, workbook
-from tests.clients.test_nasty_tables import nasty_file
 from tests.clients.vectors import ROWS, Row, content_of, described, meaning_of, text_of
 from tests.conftest import Installation, eventually, settings_for
 from tests.dashboard.chromium import chromium, chromium_path, missing, tab
@@ -400,13 +399,7 @@ def forms_of(names: list[str], lines: list[list[str]]) -> dict[str, bytes]:
     }
 
 
-@pytest.mark.parametrize(
-    "rows",
-    [
-        pytest.param(chosen(OF_CELLS), id="one of each kind"),
-        pytest.param(OF_CELLS, id="all", marks=pytest.mark.long),
-    ],
-)
+@pytest.mark.parametrize("rows", [CHOSEN])  # a file alone has a separator, which says marks
 def test_a_query_and_files_of_all_forms_are_one_table(site: Site, rows: list[Row]) -> None:
     """The same dataset as of a frame at home, or the same mistakes."""
     with site.client() as client, site.running.http(site.key) as http:
@@ -436,26 +429,3 @@ def test_a_query_and_files_of_all_forms_are_one_table(site: Site, rows: list[Row
             else:
                 assert found.status_code == 422, (row, found.text)
             site.database.run("DELETE FROM vectors")
-
-
-@pytest.mark.long
-def test_nasty_files_are_sent_as_they_are_read_at_home(site: Site) -> None:
-    """Inside the walls of real children: a refusal with the same mistakes, or the same dataset."""
-    differ, taken = [], 0
-    with site.client() as client:
-        for seed in range(400):
-            kind, form, content, public = nasty_file(seed)
-            file = site.folder / f"table.{form}"
-            file.write_bytes(content)
-            about: Any = {"name": "table", "kind": kind, "public": public, "cap": CAP}
-            try:
-                home = outcome(client.datasets.add, file, **about, local=True, other_people=True)
-                sent = outcome(client.datasets.add, file, **about, other_people=True)
-            except UnicodeEncodeError:  # half a pair of UTF-16, which no request can hold
-                continue
-            taken += isinstance(sent, str)
-            before = isinstance(home, frozenset) and ("public",) in {*sent, *home}
-            if sent != home and not before:
-                differ.append((seed, home, sent))
-    assert differ == []
-    assert taken > 20
