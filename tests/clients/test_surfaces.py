@@ -399,7 +399,7 @@ def forms_of(names: list[str], lines: list[list[str]]) -> dict[str, bytes]:
     }
 
 
-@pytest.mark.parametrize("rows", [chosen(OF_CELLS)])  # a file alone has a separator, which says marks
+@pytest.mark.parametrize("rows", [chosen(OF_CELLS)])  # a query has no separator
 def test_a_query_and_files_of_all_forms_are_one_table(site: Site, rows: list[Row]) -> None:
     """The same dataset as of a frame at home, or the same mistakes."""
     with site.client() as client, site.running.http(site.key) as http:
