@@ -529,7 +529,7 @@ def test_dead_rows_of_files_are_vacuumed(site: Site) -> None:
         site.inside(lambda services, _: erasure.vacuum(services))
         return bool(site.sql(found)[0][0])
 
-    eventually(vacuumed, "the service's role vacuums")
+    assert eventually(vacuumed, "the service's role vacuums")
 
 
 def test_a_description_without_end_is_refused_and_keeps_nothing(site: Site) -> None:

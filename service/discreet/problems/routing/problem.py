@@ -141,8 +141,9 @@ class Routing(RoutingRequest, SumsOverParts):
         """Who reads trips by rules or names of columns of their own has their places: nodes of a
         made-up network are none of them, and the names of these places are not stored. A file that
         has ours, such as the example, needs none."""
-        own = any(role != name for role, name in (public.columns or {}).items())
-        return NEEDS_OWN if own or "zones" in (public.reader or {}) else ""
+        rules = {name for name in public.reader or {} if name != "version"}
+        renamed = any(role != name for role, name in (public.columns or {}).items())
+        return NEEDS_OWN if rules or renamed else ""
 
     def free(self, public: RoutingPublic) -> frozenset[str]:
         if self.method == "gradient":
