@@ -40,7 +40,7 @@ from discreet.web import bodies as request_bodies
 from discreet.web.codes import CODES
 from discreet.web.problem_details import example
 from tests import bodies
-from tests.conftest import Installation, eventually
+from tests.conftest import DEADLINE_SECONDS, Installation, eventually
 from tests.dashboard.browsing import Browser
 
 DOCUMENT: dict[str, Any] = json.loads(contract())
@@ -338,12 +338,17 @@ def first_key(settings: Settings) -> str:
     return asyncio.run(make())
 
 
+def client_at(url: str, headers: dict[str, str]) -> httpx.Client:
+    """One that waits as long as a busy machine needs."""
+    return httpx.Client(base_url=url, headers=headers, trust_env=False, timeout=DEADLINE_SECONDS)
+
+
 def test_event_streams_are_counted_by_key(settings: Settings) -> None:
     small = settings.model_copy(update={"key_streams": 2})
     headers = {"Authorization": f"Bearer {first_key(settings)}"}
     app = create_app(small)
     install(app)
-    with served(app) as url, httpx.Client(base_url=url, headers=headers, trust_env=False) as http:
+    with served(app) as url, client_at(url, headers) as http:
         dataset = http.post("/v1/datasets", json=bodies.dataset()).json()["id"]
         job = http.post(
             "/v1/jobs", json=bodies.job(dataset), headers={"Idempotency-Key": "streams"}
@@ -379,7 +384,7 @@ def test_uploads_at_once_are_counted_by_tenant(settings: Settings) -> None:
 
     app = create_app(small)
     install(app)
-    with served(app) as url, httpx.Client(base_url=url, headers=headers, trust_env=False) as http:
+    with served(app) as url, client_at(url, headers) as http:
         answers: list[int] = []
         first = threading.Thread(
             target=lambda: answers.append(http.post("/v1/datasets", content=slow()).status_code),
@@ -430,7 +435,7 @@ def test_large_bodies_of_a_tenant_take_turns(
 
     app = create_app(small)
     install(app)
-    with served(app) as url, httpx.Client(base_url=url, headers=headers, trust_env=False) as http:
+    with served(app) as url, client_at(url, headers) as http:
         answers: list[int] = []
         first = threading.Thread(
             target=lambda: answers.append(http.post("/v1/jobs", content=slow()).status_code),
@@ -489,7 +494,7 @@ def test_limits_name_themselves(settings: Settings) -> None:
     old = operation("read_old", roles=None, answers={200: "text/plain"}, deprecated=(since, sunset))
     app.add_api_route("/v1/old", lambda: "old", **old)
     headers = {"Authorization": f"Bearer {first_key(settings)}"}
-    with served(app) as url, httpx.Client(base_url=url, headers=headers, trust_env=False) as http:
+    with served(app) as url, client_at(url, headers) as http:
 
         def post(text: str | Iterator[bytes]) -> dict[str, Any]:
             answer = http.post("/v1/plans", content=text)

@@ -1105,6 +1105,19 @@ def test_words_of_a_form_stand_for_a_missing_value(form: str, tmp_path: Path) ->
             readers.read("routing", file, {**public, "reader": {**rules, "missing_words": wrong}})
 
 
+def test_words_for_a_missing_value_are_those_of_one_column_or_of_two_that_are_joined(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "trips.csv"
+    file.write_text("origin,destination,day,clock\n1,2,2.11.2026,07:10\n1,2,31.02.2026,07:10\n")
+    rules = {"start": "2026-11-02T07:00", "time_zone": "Europe/Berlin", "missing": "leave_out"}
+    public = {"unit": "request", "zones": 2, "periods": 1, "period_minutes": 60}
+    for words in (["31.02.2026"], ["31.02.2026 07:10"]):
+        described = {**public, "reader": {**rules, "missing_words": words}}
+        read = readers.read("routing", file, described, {"time": "day+clock"})
+        assert read.columns["period"].tolist() == [0]
+
+
 @pytest.mark.parametrize("form", ["csv", "parquet", "columns"])
 def test_a_day_alone_is_no_time_where_periods_are_shorter(form: str, tmp_path: Path) -> None:
     """Each trip of a column of dates was at midnight, without a word."""

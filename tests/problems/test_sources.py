@@ -390,6 +390,14 @@ def test_a_block_leaves_out_rows_as_a_dataset_does() -> None:
     found = read({"missing": "leave_out"})
     assert found.columns["count"].tolist() == [3, 1]
     assert found.left_out == (("a value is missing", 1),)
+    # Days of times: who has none is left out, as in a dataset.
+    timed = {"block": "time", "missing": "leave_out", "start": "07:00"}
+    timed["time_zone"] = "Europe/Berlin"
+    clocks = ["Zeit,from,to,n", "2026-11-10T07:10,1,2,3", ",1,2,5"]
+    lines[:], lines_before = clocks, list(lines)
+    renamed = {"time": "Zeit", "origin": "from", "destination": "to", "count": "n"}
+    assert read(timed, columns=renamed).columns["count"].tolist() == [3]
+    lines[:] = lines_before
     for rules, rows, says in (
         ({}, (), "line 3, column from \\(origin\\): a value is missing"),
         ({"missing": "leave_out"}, (",1,2,3",), "line 5, column Tag .*: a day is missing"),

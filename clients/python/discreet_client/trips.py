@@ -56,8 +56,8 @@ MOST_PARTS = 2.0**50
 NEARLY_WHOLE = 1e-6
 """Of a part: as near as a decimal comes in doubles."""
 MISSING = ("refuse", "leave_out")
-OF_NUMBERS = ("decimal", "thousands")
-"""Rules that help where a zone looks like a number; any other text is a name."""
+OF_NUMBERS = ("decimal", "thousands", "units_row")
+"""Rules that help where a zone looks like a number, or like a unit; any other text is a name."""
 EVERY = {"day": 1440 * MINUTE, "weekday": 1440 * MINUTE, "week": 7 * 1440 * MINUTE}
 SATURDAY = 5
 MOST_DAYS = 3_660
