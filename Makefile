@@ -113,7 +113,7 @@ sdk: ## write the generated parts of both SDKs again, after a change of the cont
 
 protos: ## write the gRPC stubs again, after a change of protos/
 	$(call bootstrap,test)
-	@PYTHONPATH=clients/python .venv/bin/python -m discreet_client.stubs.generate protos clients/python
+	@PYTHONPATH=clients/python .venv/bin/python -m discreet_agent.stubs.generate protos clients/python
 
 docs: ## the documentation as a site, in .site/
 	$(call bootstrap,all)

@@ -31,7 +31,7 @@ from importlib.util import find_spec
 assert find_spec("gmpy2") is None
 sys.argv = ["discreet-agent", *sys.argv[1:]]
 try:
-    runpy.run_module("discreet_client.agent.cli", run_name="__main__")
+    runpy.run_module("discreet_agent.cli", run_name="__main__")
 finally:
     used = resource.getrusage(resource.RUSAGE_SELF)
     said = {"machine": platform.machine(), "seconds": used.ru_utime + used.ru_stime}
@@ -117,7 +117,7 @@ def session(folder: Path, place: Path, port: int) -> list[dict[str, Any]]:
     agents = []
     for number, token in enumerate(tokens):
         own = ["--problem", f"agent{number}.json", "--identity", f"{number}.key"]
-        here = [sys.executable, "-m", "discreet_client.agent.cli", *own]
+        here = [sys.executable, "-m", "discreet_agent.cli", *own]
         command = [*(here if number else there), "--token", token]
         agents.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=folder))
     while len(json.loads(discreet("session", "show", job, "--json"))["agents"]) < VEHICLES:

@@ -25,11 +25,11 @@ from discreet.problems.coupled_qp.data import OperatorData
 from discreet.problems.coupled_qp.methods import Auto
 from discreet.problems.coupled_qp.problem import CoupledQp
 from discreet.solvers.saddle.spds import Part, step_sizes
-from discreet_client import secure_sum
-from discreet_client.costs import QuadraticCost
-from discreet_client.packing import box_bound
-from discreet_client.priced_rounds import PricedRounds
-from discreet_client.updates import Participant
+from discreet_agent import secure_sum
+from discreet_agent.costs import QuadraticCost
+from discreet_agent.packing import box_bound
+from discreet_agent.priced_rounds import PricedRounds
+from discreet_agent.updates import Participant
 
 Floats = NDArray[np.float64]
 EXAMPLE = runpy.run_path(str(Path(__file__).parents[1] / "examples" / "ev_charging.py"))

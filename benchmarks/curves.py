@@ -23,9 +23,9 @@ from discreet.solvers.saddle.spds import Part
 from discreet.solvers.saddle.spds import solve as descend
 from discreet.solvers.traffic.traffic_assignment import Latency, Network, assign
 from discreet.solvers.traffic.unit_flow_projection import UnitFlows
-from discreet_client.convex_sets import Box
-from discreet_client.costs import QuadraticCost
-from discreet_client.updates import Steps
+from discreet_agent.convex_sets import Box
+from discreet_agent.costs import QuadraticCost
+from discreet_agent.updates import Steps
 
 PICTURE = Path(__file__).parents[1] / "docs" / "pictures" / "scaling-curves.png"
 RUNS = 3

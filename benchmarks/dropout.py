@@ -26,8 +26,8 @@ from typing import Any
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from discreet_client.sparse_sum import Agent, Candidate, Group, Plan, Server
-from discreet_client.sparse_sum.signing import verify
+from discreet_agent.sparse_sum import Agent, Candidate, Group, Plan, Server
+from discreet_agent.sparse_sum.signing import verify
 
 SIZES = (100, 1000, 10_000)
 DIMENSION, ROUNDS, SAMPLE = 100, 3, 20

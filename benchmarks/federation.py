@@ -33,11 +33,11 @@ from discreet.isolation.processes import dies_with_parent, end
 from discreet.rpc import ed25519
 from discreet.settings import Settings
 from discreet.storage import secrets
-from discreet_client.federation import signing, stream_keys
-from discreet_client.federation.identity import Identity
-from discreet_client.federation.links import Link
-from discreet_client.stubs import federation_pb2 as pb
-from discreet_client.stubs import federation_pb2_grpc as rpc
+from discreet_agent.federation import signing, stream_keys
+from discreet_agent.federation.identity import Identity
+from discreet_agent.federation.links import Link
+from discreet_agent.stubs import federation_pb2 as pb
+from discreet_agent.stubs import federation_pb2_grpc as rpc
 
 AGENTS = 64
 ROUNDS = 100
@@ -167,7 +167,7 @@ class Service:
                 for number, agent in enumerate(agents):
                     await agent.enroll(stubs[number % 4])
                 shown = await rosters.show(services, owner, job)
-                from discreet_client.federation.rosters import roster_document
+                from discreet_agent.federation.rosters import roster_document
 
                 document = roster_document(shown["id"], job, shown["kind"], shown["agents"])
                 await rosters.approve(

@@ -23,9 +23,9 @@ from phe import generate_paillier_keypair
 from rich.console import Console
 from rich.table import Table
 
-from discreet_client import paillier
-from discreet_client.packing import Floats, Packing
-from discreet_client.secure_sum import Kind, Parameters, Scheme, assemble, parse
+from discreet_agent import paillier
+from discreet_agent.packing import Floats, Packing
+from discreet_agent.secure_sum import Kind, Parameters, Scheme, assemble, parse
 
 AGENTS = 100
 SAMPLE = 6

@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from discreet_client.mpc import party
-from discreet_client.mpc.own_programs import OwnProgram
-from discreet_client.mpc.responses import Response
+from discreet_agent.mpc import party
+from discreet_agent.mpc.own_programs import OwnProgram
+from discreet_agent.mpc.responses import Response
 from tests.clients.mpc.over_time import OverTime
 from tests.clients.mpc.parties import Instance, Parties
 

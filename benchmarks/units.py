@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 
 from discreet.problems.coupled_qp import problem as bounds
 from discreet.problems.coupled_qp.data import OperatorData
-from discreet_client.best_responses import Responder
-from discreet_client.convex_sets import Box
-from discreet_client.costs import QuadraticCost
-from discreet_client.packing import box_bound
-from discreet_client.priced_rounds import MOST_ROUNDS, PricedRounds
-from discreet_client.prices import Prices
+from discreet_agent.best_responses import Responder
+from discreet_agent.convex_sets import Box
+from discreet_agent.costs import QuadraticCost
+from discreet_agent.packing import box_bound
+from discreet_agent.priced_rounds import MOST_ROUNDS, PricedRounds
+from discreet_agent.prices import Prices
 
 Floats = NDArray[np.float64]
 FRACTION_BITS = 32

@@ -48,12 +48,12 @@ from discreet.solvers.traffic.traffic_assignment import (
     link_flows_of,
     total_travel_time,
 )
-from discreet_client.agent import Agent
-from discreet_client.agent.multi_agent import Minimum, minimize
+from discreet_agent import Agent
+from discreet_agent.federation.identity import Identity
+from discreet_agent.federation.rosters import roster_document
+from discreet_agent.federation.signing import roster
+from discreet_agent.multi_agent import Minimum, minimize
 from discreet_client.client import Client
-from discreet_client.federation.identity import Identity
-from discreet_client.federation.rosters import roster_document
-from discreet_client.federation.signing import roster
 
 HERE = Path(__file__).parent
 PICTURES = HERE.parent / ".demo"

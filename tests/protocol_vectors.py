@@ -25,26 +25,25 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from numpy.typing import NDArray
 
-from discreet_client import paillier, secure_sum
-from discreet_client.agent import Identity, Ledger, Link, Round
-from discreet_client.agent import ledger as ledger_module
-from discreet_client.agent.multi_agent import step_of
-from discreet_client.best_responses import Responder
-from discreet_client.convex_sets import Box
-from discreet_client.costs import QuadraticCost
-from discreet_client.federation import history, signing, stream_keys
-from discreet_client.federation.errors import BadLink, NotTrusted
-from discreet_client.federation.rosters import roster_document
-from discreet_client.federation.stream_keys import Exchange
-from discreet_client.packing import FixedPoint, OutOfRange, Packing, box_bound
-from discreet_client.priced_rounds import PricedRounds
-from discreet_client.prices import USUAL, Prices, code, exponent, highest, packed
-from discreet_client.secure_sum import masks
-from discreet_client.secure_sum.frames import HEADER, NOTHING, OPERATOR, PROTOCOL, Kind
-from discreet_client.secure_sum.masks import PaillierScheme
-from discreet_client.settling import Asked, Certificate, Own
-from discreet_client.stubs import federation_pb2 as pb
-from discreet_client.updates import Participant, Rounds, Steps
+from discreet_agent import Identity, Ledger, Link, Round, paillier, secure_sum
+from discreet_agent import ledger as ledger_module
+from discreet_agent.best_responses import Responder
+from discreet_agent.convex_sets import Box
+from discreet_agent.costs import QuadraticCost
+from discreet_agent.federation import history, signing, stream_keys
+from discreet_agent.federation.errors import BadLink, NotTrusted
+from discreet_agent.federation.rosters import roster_document
+from discreet_agent.federation.stream_keys import Exchange
+from discreet_agent.multi_agent import step_of
+from discreet_agent.packing import FixedPoint, OutOfRange, Packing, box_bound
+from discreet_agent.priced_rounds import PricedRounds
+from discreet_agent.prices import USUAL, Prices, code, exponent, highest, packed
+from discreet_agent.secure_sum import masks
+from discreet_agent.secure_sum.frames import HEADER, NOTHING, OPERATOR, PROTOCOL, Kind
+from discreet_agent.secure_sum.masks import PaillierScheme
+from discreet_agent.settling import Asked, Certificate, Own
+from discreet_agent.stubs import federation_pb2 as pb
+from discreet_agent.updates import Participant, Rounds, Steps
 from tests import edwards
 
 PATH = Path(__file__).parents[1] / "protos" / "vectors.json"

@@ -13,7 +13,7 @@ from discreet.problems import KINDS
 
 ROOT = Path(__file__).parents[1]
 ROOTS = {"discreet": ROOT / "service", "discreet_client": ROOT / "clients" / "python"}
-GENERATED = ("discreet_client.rest", "discreet_client.stubs")
+GENERATED = ("discreet_client.rest", "discreet_agent.stubs")
 
 EXCEPTIONS: dict[tuple[str, str], str] = {}
 """Imports that may close a circle, (importing, imported), each with its reason."""

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from discreet.cli import app
-from discreet_client import canonical
+from discreet_agent import canonical
 from discreet_client.client import Client
 from discreet_client.errors import ApiError, InvalidInput, NotFound
 from discreet_client.rest import operations

@@ -20,7 +20,7 @@ from discreet.cli import app
 from discreet.errors import InvalidInput as InvalidNetwork
 from discreet.installation.postgres import EmbeddedPostgres
 from discreet.ledger.certificates import is_signed
-from discreet_client import canonical
+from discreet_agent import canonical
 from discreet_client.aio import AsyncClient
 from discreet_client.client import ApiError, Client
 from discreet_client.errors import Conflict, Forbidden, InvalidInput, NotFound

@@ -11,16 +11,15 @@ import grpc
 import numpy as np
 import pytest
 
-from discreet_client import secure_sum
-from discreet_client.agent import Agent, Demands, coupled_qp, multi_agent
-from discreet_client.agent import agent as agent_module
-from discreet_client.agent.ledger import Ledger
-from discreet_client.cost_terms import Power
-from discreet_client.costs import ConvexCost, QuadraticCost
-from discreet_client.exposure import Opens, crowd
-from discreet_client.federation import signing, spoken
-from discreet_client.federation.errors import AgentError, Refused, Unfit
-from discreet_client.federation.identity import Identity
+from discreet_agent import Agent, Demands, coupled_qp, multi_agent, secure_sum
+from discreet_agent import agent as agent_module
+from discreet_agent.cost_terms import Power
+from discreet_agent.costs import ConvexCost, QuadraticCost
+from discreet_agent.exposure import Opens, crowd
+from discreet_agent.federation import signing, spoken
+from discreet_agent.federation.errors import AgentError, Refused, Unfit
+from discreet_agent.federation.identity import Identity
+from discreet_agent.ledger import Ledger
 
 
 class Joined(Exception):

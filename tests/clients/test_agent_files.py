@@ -16,7 +16,7 @@ import pytest
 
 from discreet.problems import KINDS
 from discreet.problems.federation import FederatedProblem
-from discreet_client.agent import (
+from discreet_agent import (
     AgentError,
     BadIdentity,
     BadLink,
@@ -28,9 +28,9 @@ from discreet_client.agent import (
     NotTrusted,
     kinds,
 )
-from discreet_client.agent.memory import Ended, Memory, Sent
-from discreet_client.federation import signing
-from discreet_client.federation.rosters import chosen, told
+from discreet_agent.federation import signing
+from discreet_agent.federation.rosters import chosen, told
+from discreet_agent.memory import Ended, Memory, Sent
 
 LINK = f"dsc://127.0.0.1:8081/ses_0abc?token=t-_1&server={'a' * 64}&owner={'b' * 64}&tls={'c' * 64}"
 
@@ -39,7 +39,7 @@ def test_a_kinds_program_is_the_module_of_its_name() -> None:
     for problem in KINDS.values():
         if issubclass(problem, FederatedProblem):
             (kind,) = get_args(problem.model_fields["kind"].annotation)
-            assert kinds.solver(kind).__module__ == f"discreet_client.agent.{kind}"
+            assert kinds.solver(kind).__module__ == f"discreet_agent.{kind}"
     for name in (
         "nobody",
         "ledger",

@@ -13,15 +13,14 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from discreet_client import secure_sum
-from discreet_client.agent import Demands, Round, coupled_qp
-from discreet_client.agent.ledger import Ledger
-from discreet_client.convex_sets import Box
-from discreet_client.costs import QuadraticCost
-from discreet_client.federation.errors import FolderLost, Unfit
-from discreet_client.federation.identity import Identity
-from discreet_client.secure_sum import frames
-from discreet_client.settling import SUMS
+from discreet_agent import Demands, Round, coupled_qp, secure_sum
+from discreet_agent.convex_sets import Box
+from discreet_agent.costs import QuadraticCost
+from discreet_agent.federation.errors import FolderLost, Unfit
+from discreet_agent.federation.identity import Identity
+from discreet_agent.ledger import Ledger
+from discreet_agent.secure_sum import frames
+from discreet_agent.settling import SUMS
 
 STEPS = {"primal": 0.05, "dual": 0.2, "shrink": 1.0, "regularization": 0.0, "iterations": 6}
 ROWS = {"exponents": [5, 4], "figures": [1.0, 4.0]}

@@ -13,7 +13,8 @@ import rfc8785
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from discreet_client import ResultAltered, canonical, certificates
+from discreet_agent import canonical
+from discreet_client import ResultAltered, certificates
 
 NUMBERS = (
     st.floats(allow_nan=False, allow_infinity=False)

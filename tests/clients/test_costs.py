@@ -12,9 +12,9 @@ import pytest
 from numpy.typing import NDArray
 from scipy.optimize import approx_fprime, linprog
 
-from discreet_client.best_responses import Responder, own_haze
-from discreet_client.convex_sets import Box, BudgetedBox, ConvexSet, Polytope
-from discreet_client.cost_terms import (
+from discreet_agent.best_responses import Responder, own_haze
+from discreet_agent.convex_sets import Box, BudgetedBox, ConvexSet, Polytope
+from discreet_agent.cost_terms import (
     MOST_NUMBERS,
     BadTerm,
     Entropy,
@@ -23,7 +23,7 @@ from discreet_client.cost_terms import (
     Power,
     Term,
 )
-from discreet_client.costs import ConvexCost, QuadraticCost, cost_of
+from discreet_agent.costs import ConvexCost, QuadraticCost, cost_of
 from tests.solvers.test_spds import cost_by_cvxpy
 
 Floats = NDArray[np.float64]

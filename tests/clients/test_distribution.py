@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from discreet_client.stubs.generate import PACKAGE, generate
+from discreet_agent.stubs.generate import PACKAGE, generate
 from tests.conftest import Installation
 
 ROOT = Path(__file__).parents[2]
@@ -62,7 +62,7 @@ class Refuse:
 sys.meta_path.insert(0, Refuse())
 import discreet_client
 for module in pkgutil.walk_packages(discreet_client.__path__, "discreet_client."):
-    if module.name != "discreet_client.agent.__main__":
+    if module.name != "discreet_agent.__main__":
         importlib.import_module(module.name)
 from discreet_client.answers import Answer
 from discreet_client.errors import MissingExtra
@@ -201,7 +201,7 @@ import importlib.util, discreet_client
 assert importlib.util.find_spec("discreet.settings") is None
 for name in discreet_client.__all__:
     getattr(discreet_client, name)
-import discreet_client.agent
+import discreet_agent
 print(discreet_client.__file__)
 """
     done = alone(python, "-c", code)

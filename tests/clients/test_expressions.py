@@ -14,7 +14,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from discreet.solvers.saddle.expression_programs import compiled, evaluate
-from discreet_client.expressions import (
+from discreet_agent.expressions import (
     FUNCTIONS,
     MAX_DEPTH,
     MAX_NODES,
@@ -24,7 +24,7 @@ from discreet_client.expressions import (
     derivative,
     parse,
 )
-from discreet_client.expressions import value as value_at
+from discreet_agent.expressions import value as value_at
 
 NAMES = ("x", "y", "z_1")
 Meaning = Callable[[Any, Any, Any], Any]

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from discreet_client.packing import (
+from discreet_agent.packing import (
     CHECK_BITS,
     FixedPoint,
     NotPacked,
@@ -22,7 +22,7 @@ from discreet_client.packing import (
     Packing,
     box_bound,
 )
-from discreet_client.paillier import (
+from discreet_agent.paillier import (
     FixedBase,
     InvalidCiphertext,
     InvalidKey,

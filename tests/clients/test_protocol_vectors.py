@@ -65,7 +65,7 @@ sys.meta_path.insert(0, Refuse())
 RUN = """
 import numpy as np
 import phe.util
-from discreet_client import paillier, secure_sum
+from discreet_agent import paillier, secure_sum
 assert paillier.powmod is phe.util.powmod and "gmpy2" not in sys.modules
 
 class Two:
@@ -111,7 +111,7 @@ def test_without_gmpy2_agents_sum_under_a_key_of_full_length() -> None:
 PRIMES = """
 import json
 import numpy as np
-from discreet_client.paillier import PRIMALITY_REPETITIONS, is_prime
+from discreet_agent.paillier import PRIMALITY_REPETITIONS, is_prime
 sieve = np.ones(50_000, dtype=bool)
 sieve[:2] = False
 for number in range(2, 224):

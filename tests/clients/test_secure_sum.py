@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 from scipy.stats import chi2, chisquare
 
 from discreet.solvers.saddle.spds import solve
-from discreet_client import paillier, secure_sum
-from discreet_client.packing import OutOfRange
-from discreet_client.secure_sum import (
+from discreet_agent import paillier, secure_sum
+from discreet_agent.packing import OutOfRange
+from discreet_agent.secure_sum import (
     OPERATOR,
     Agent,
     Draws,
@@ -52,9 +52,9 @@ from discreet_client.secure_sum import (
     parse,
     run_in_process,
 )
-from discreet_client.secure_sum.frames import bitmap
-from discreet_client.secure_sum.masks import expand, extract
-from discreet_client.updates import Participant, Rounds, Steps
+from discreet_agent.secure_sum.frames import bitmap
+from discreet_agent.secure_sum.masks import expand, extract
+from discreet_agent.updates import Participant, Rounds, Steps
 from tests.solvers.test_spds import paper
 
 Floats = NDArray[np.float64]

@@ -11,7 +11,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from numpy.typing import NDArray
 
-from discreet_client.secure_sum import (
+from discreet_agent.secure_sum import (
     Agent,
     Ended,
     FileJournal,

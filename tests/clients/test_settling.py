@@ -11,11 +11,11 @@ import pytest
 from numpy.typing import NDArray
 
 from discreet.solvers.saddle.spds import Part, step_sizes
-from discreet_client.convex_sets import Box, BudgetedBox
-from discreet_client.cost_terms import PiecewiseLinear
-from discreet_client.costs import ConvexCost, QuadraticCost
-from discreet_client.settling import Asked, Certificate, Own
-from discreet_client.updates import Participant, Rounds, Steps
+from discreet_agent.convex_sets import Box, BudgetedBox
+from discreet_agent.cost_terms import PiecewiseLinear
+from discreet_agent.costs import ConvexCost, QuadraticCost
+from discreet_agent.settling import Asked, Certificate, Own
+from discreet_agent.updates import Participant, Rounds, Steps
 
 Floats = NDArray[np.float64]
 FRACTION = 32

@@ -13,13 +13,13 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from scipy import stats
 
-from discreet_client.secure_sum.errors import Missing, Refused, Tampered, Unacceptable
-from discreet_client.secure_sum.masks import stream
-from discreet_client.sparse_sum import Agent, Candidate, Group, Plan, Server, shamir
-from discreet_client.sparse_sum.agent import own_key, secret_digest
-from discreet_client.sparse_sum.group import digest
-from discreet_client.sparse_sum.plan import largest
-from discreet_client.sparse_sum.wire import CHECKS, SEALED, Kind, bitmap, statement, words
+from discreet_agent.secure_sum.errors import Missing, Refused, Tampered, Unacceptable
+from discreet_agent.secure_sum.masks import stream
+from discreet_agent.sparse_sum import Agent, Candidate, Group, Plan, Server, shamir
+from discreet_agent.sparse_sum.agent import own_key, secret_digest
+from discreet_agent.sparse_sum.group import digest
+from discreet_agent.sparse_sum.plan import largest
+from discreet_agent.sparse_sum.wire import CHECKS, SEALED, Kind, bitmap, statement, words
 
 AGENTS, DIMENSION, ROUNDS = 60, 3, 5
 PLAN = Plan.choose(AGENTS, DIMENSION, ROUNDS, gamma=0.05, delta=0.1)

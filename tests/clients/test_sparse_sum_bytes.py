@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
-from discreet_client.sparse_sum import Conductor, Demands, DurableAgent, Plan, Roster, answer
+from discreet_agent.sparse_sum import Conductor, Demands, DurableAgent, Plan, Roster, answer
 
 P = 2**255 - 19
 N, DIMENSION = 12, 3

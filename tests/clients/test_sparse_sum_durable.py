@@ -18,8 +18,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discreet_client.secure_sum.errors import Missing, Refused, Reused, Tampered, Unacceptable
-from discreet_client.sparse_sum import (
+from discreet_agent.secure_sum.errors import Missing, Refused, Reused, Tampered, Unacceptable
+from discreet_agent.sparse_sum import (
     Conductor,
     Demands,
     DurableAgent,
@@ -30,9 +30,9 @@ from discreet_client.sparse_sum import (
     answer,
     durable,
 )
-from discreet_client.sparse_sum.conversation import HEAD
-from discreet_client.sparse_sum.group import digest
-from discreet_client.sparse_sum.wire import NONCE, SEALED, Kind, bitmap, members_to, statement
+from discreet_agent.sparse_sum.conversation import HEAD
+from discreet_agent.sparse_sum.group import digest
+from discreet_agent.sparse_sum.wire import NONCE, SEALED, Kind, bitmap, members_to, statement
 
 AGENTS, ROUNDS = 12, 6
 PLAN = Plan.choose(AGENTS, 2, ROUNDS, gamma=0.1, delta=0.25)

@@ -18,13 +18,13 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from discreet.usecases.rpc_tls import self_signed
-from discreet_client.federation.identity import Identity
-from discreet_client.secure_sum.errors import Refused
-from discreet_client.sparse_sum import Conductor, Plan, Roster, Step
-from discreet_client.sparse_sum.__main__ import channel, main, values_of
-from discreet_client.sparse_sum.conversation import HEAD
-from discreet_client.sparse_sum.serving import Relay, hello, serve
-from discreet_client.sparse_sum.wire import Kind, bitmap, statement
+from discreet_agent.federation.identity import Identity
+from discreet_agent.secure_sum.errors import Refused
+from discreet_agent.sparse_sum import Conductor, Plan, Roster, Step
+from discreet_agent.sparse_sum.__main__ import channel, main, values_of
+from discreet_agent.sparse_sum.conversation import HEAD
+from discreet_agent.sparse_sum.serving import Relay, hello, serve
+from discreet_agent.sparse_sum.wire import Kind, bitmap, statement
 
 AGENTS, ROUNDS, SECONDS = 12, 5, 600.0
 PLAN = Plan.choose(AGENTS, 2, ROUNDS, gamma=0.1, delta=0.25)
@@ -73,7 +73,7 @@ class Party:
         said += ["--server", f"127.0.0.1:{self.port}", "--values", str(folder / "values")]
         with (folder / "log").open("ab") as log:
             self.processes[place] = subprocess.Popen(
-                [sys.executable, "-m", "discreet_client.sparse_sum", "join", *said, *FIGURES],
+                [sys.executable, "-m", "discreet_agent.sparse_sum", "join", *said, *FIGURES],
                 stderr=log,
             )
 
@@ -291,7 +291,7 @@ def test_the_commands_of_the_documentation(
     chain, key = certificate(tmp_path)
     command = [*serving, "127.0.0.1:0", "--certificate", chain, "--key", key]
     with subprocess.Popen(
-        [sys.executable, "-m", "discreet_client.sparse_sum", *map(str, command)],
+        [sys.executable, "-m", "discreet_agent.sparse_sum", *map(str, command)],
         stdout=subprocess.PIPE,
         text=True,
     ) as server:

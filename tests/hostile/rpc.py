@@ -14,7 +14,7 @@ from pathlib import Path
 from discreet.installation.postgres import EmbeddedPostgres
 from discreet.settings import Settings
 from discreet.storage.migrations import migrate
-from discreet_client.federation.links import Link
+from discreet_agent.federation.links import Link
 from tests.conftest import Installation
 from tests.hostile import Attack, Reached
 from tests.postgres_fixture import make_template

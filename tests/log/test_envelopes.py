@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from discreet.ledger import certificates, envelopes, offline
 from discreet.ledger.envelopes import BadEnvelope, check_envelope, opened, sign
-from discreet_client import canonical
+from discreet_agent import canonical
 from tests import bodies
 from tests.cli import test_cli
 from tests.conftest import Installation

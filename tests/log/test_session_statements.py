@@ -20,10 +20,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from discreet.ledger import certificates, envelopes, session_heads
 from discreet.ledger.entries import sign_head
 from discreet.ledger.session_heads import Beside, check
-from discreet_client import canonical, dsse
-from discreet_client.agent import AgentError, Identity, Ledger
-from discreet_client.dsse import BadEnvelope
-from discreet_client.federation import receipts, rosters, signing
+from discreet_agent import AgentError, Identity, Ledger, canonical, dsse
+from discreet_agent.dsse import BadEnvelope
+from discreet_agent.federation import receipts, rosters, signing
 from tests.ledgers import KEY, OTHER_KEY
 from tests.log.test_verifier import FILE, altered, stranger
 

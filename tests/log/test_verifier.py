@@ -57,7 +57,7 @@ from discreet.ledger.verification import verify
 from discreet.privacy.events import EVENTS, to_json
 from discreet.privacy.filters import Cap
 from discreet.privacy.mechanisms import discrete_laplace, gaussian, laplace
-from discreet_client import canonical
+from discreet_agent import canonical
 from tests.ledgers import KEY, OTHER_KEY, Writer
 
 FILE = Path(__file__).parents[2] / "clients" / "verifier" / "discreet_verify.py"

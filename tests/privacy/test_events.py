@@ -24,7 +24,7 @@ from discreet.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from discreet.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from discreet.privacy.mechanisms.gaussian import Gaussian
 from discreet.privacy.units import Price
-from discreet_client import canonical
+from discreet_agent import canonical
 
 EXAMPLES = examples()
 

@@ -19,7 +19,7 @@ from discreet.ledger.verification import verify
 from discreet.privacy import calibration
 from discreet.privacy.events import TooManyEvents, price_of
 from discreet.privacy.units import Price
-from discreet_client import canonical
+from discreet_agent import canonical
 from tests.ledgers import EVENT, KEY, OTHER_KEY, PRICE, Writer
 
 

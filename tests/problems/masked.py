@@ -16,12 +16,12 @@ from discreet.problems.federation import Member
 from discreet.problems.multi_agent.problem import MultiAgent
 from discreet.problems.numbers import Budget
 from discreet.problems.plans import Plan
-from discreet_client.agent.demands import Demands
-from discreet_client.agent.masked_sums import MaskedSteps
-from discreet_client.agent.rounds import Outcome, Round, Step
-from discreet_client.federation import signing
-from discreet_client.federation.identity import Identity
-from discreet_client.federation.rosters import roster_document
+from discreet_agent.demands import Demands
+from discreet_agent.federation import signing
+from discreet_agent.federation.identity import Identity
+from discreet_agent.federation.rosters import roster_document
+from discreet_agent.masked_sums import MaskedSteps
+from discreet_agent.rounds import Outcome, Round, Step
 
 BUDGET = Budget(epsilon=10**9, delta=10**15)
 LIMIT = 30.0

@@ -19,9 +19,9 @@ from discreet.problems.multi_agent.session import CloudSession
 from discreet.problems.numbers import Budget
 from discreet.problems.plans import Plan
 from discreet.rpc.session_child import known_causes
-from discreet_client import secure_sum
-from discreet_client.exposure import Opens
-from discreet_client.federation.signing import fingerprint
+from discreet_agent import secure_sum
+from discreet_agent.exposure import Opens
+from discreet_agent.federation.signing import fingerprint
 
 SPEC: dict[str, Any] = {
     "kind": "coupled_qp",

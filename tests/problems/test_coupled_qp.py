@@ -32,14 +32,14 @@ from discreet.problems.federation import Member, SessionFailed
 from discreet.problems.numbers import Privacy
 from discreet.problems.plans import Plan
 from discreet.solvers.saddle.spds import solve
-from discreet_client import secure_sum
-from discreet_client.agent import coupled_qp as agents_part
-from discreet_client.convex_sets import Box
-from discreet_client.costs import QuadraticCost
-from discreet_client.federation.errors import AgentError
-from discreet_client.packing import OutOfRange
-from discreet_client.secure_sum import Parameters
-from discreet_client.updates import Rounds
+from discreet_agent import coupled_qp as agents_part
+from discreet_agent import secure_sum
+from discreet_agent.convex_sets import Box
+from discreet_agent.costs import QuadraticCost
+from discreet_agent.federation.errors import AgentError
+from discreet_agent.packing import OutOfRange
+from discreet_agent.secure_sum import Parameters
+from discreet_agent.updates import Rounds
 from tests.solvers.test_spds import MULTIPLIERS, OBJECTIVE, OPTIMUM, TOLERANCE, by_cvxpy, paper
 
 Floats = NDArray[np.float64]

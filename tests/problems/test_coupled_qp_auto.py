@@ -19,11 +19,11 @@ from discreet.problems.coupled_qp.data import part_of
 from discreet.problems.coupled_qp.exposure import AGAIN_WITH_PRICES
 from discreet.problems.coupled_qp.methods import Auto
 from discreet.problems.coupled_qp.problem import CoupledQp
-from discreet_client.agent.demands import Demands
-from discreet_client.federation import spoken
-from discreet_client.federation.errors import AgentError
-from discreet_client.priced_rounds import MOST_COUPLINGS, MOST_ROUNDS, PricedRounds
-from discreet_client.prices import exponent, highest, signed_rows
+from discreet_agent.demands import Demands
+from discreet_agent.federation import spoken
+from discreet_agent.federation.errors import AgentError
+from discreet_agent.priced_rounds import MOST_COUPLINGS, MOST_ROUNDS, PricedRounds
+from discreet_agent.prices import exponent, highest, signed_rows
 from tests.clients.attacks.test_federated_agents import C, Party, Together
 from tests.problems.test_coupled_qp import federated, planned, random_instance, run, spec
 from tests.solvers.test_spds import MULTIPLIERS, OBJECTIVE, OPTIMUM, TOLERANCE, by_cvxpy

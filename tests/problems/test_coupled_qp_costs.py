@@ -17,15 +17,14 @@ from discreet.errors import InvalidInput
 from discreet.privacy.attacks.audit import epsilon_lower_bound
 from discreet.problems.coupled_qp import checks
 from discreet.problems.coupled_qp.problem import CoupledQp
-from discreet_client import secure_sum
-from discreet_client.agent import on_shares
-from discreet_client.agent.coupled_qp import run as run_agent
-from discreet_client.agent.coupled_qp import solve as take_part
-from discreet_client.convex_sets import Box
-from discreet_client.cost_terms import LogBarrier, Power
-from discreet_client.costs import ConvexCost, QuadraticCost, cost_of
-from discreet_client.federation.errors import AgentError
-from discreet_client.updates import Participant, Steps
+from discreet_agent import on_shares, secure_sum
+from discreet_agent.convex_sets import Box
+from discreet_agent.cost_terms import LogBarrier, Power
+from discreet_agent.costs import ConvexCost, QuadraticCost, cost_of
+from discreet_agent.coupled_qp import run as run_agent
+from discreet_agent.coupled_qp import solve as take_part
+from discreet_agent.federation.errors import AgentError
+from discreet_agent.updates import Participant, Steps
 from tests.problems.test_coupled_qp import Federation, crowd, planned, run, spec
 from tests.solvers.test_spds import by_cvxpy
 
@@ -348,7 +347,7 @@ def test_noise_covers_whatever_an_agents_cost_is(tmp_path: Path) -> None:
         sent = []
         for _ in range(rounds):
             with mock.patch(
-                "discreet_client.secure_sum.agent.discrete_gaussian",
+                "discreet_agent.secure_sum.agent.discrete_gaussian",
                 lambda variance, size, below: [0] * size,
             ):
                 sent.append(np.array(machine._encoded(agent.contribution()), dtype=np.float64))

@@ -23,18 +23,18 @@ from discreet.problems.multi_agent.problem import MultiAgent
 from discreet.problems.numbers import Budget
 from discreet.problems.plans import Plan
 from discreet.usecases.sessions import records, rosters
-from discreet_client.agent import multi_agent
-from discreet_client.agent.demands import Demands
-from discreet_client.agent.masked_sums import Signed
-from discreet_client.federation import history
-from discreet_client.federation.errors import AgentError, NotTrusted
-from discreet_client.federation.identity import Identity
-from discreet_client.secure_sum.noise import discrete_gaussian
-from discreet_client.sparse_sum import Member, exchanges
-from discreet_client.sparse_sum import agent as sums_agent
-from discreet_client.sparse_sum.conversation import HEAD, Step
-from discreet_client.sparse_sum.plan import FAILURE_UNITS
-from discreet_client.sparse_sum.wire import Kind, bitmap, members_from, members_to, pieces
+from discreet_agent import multi_agent
+from discreet_agent.demands import Demands
+from discreet_agent.federation import history
+from discreet_agent.federation.errors import AgentError, NotTrusted
+from discreet_agent.federation.identity import Identity
+from discreet_agent.masked_sums import Signed
+from discreet_agent.secure_sum.noise import discrete_gaussian
+from discreet_agent.sparse_sum import Member, exchanges
+from discreet_agent.sparse_sum import agent as sums_agent
+from discreet_agent.sparse_sum.conversation import HEAD, Step
+from discreet_agent.sparse_sum.plan import FAILURE_UNITS
+from discreet_agent.sparse_sum.wire import Kind, bitmap, members_from, members_to, pieces
 from tests.problems import masked
 
 AGENTS, STEPS = 50, 3

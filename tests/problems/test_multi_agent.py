@@ -31,11 +31,11 @@ from discreet.problems.multi_agent.problem import MultiAgent
 from discreet.problems.multi_agent.session import STATE, grid_noise
 from discreet.problems.numbers import Budget
 from discreet.solvers.saddle.saddle_point import cloud_outputs, noise_width
-from discreet_client.agent import multi_agent
-from discreet_client.agent.rounds import Outcome, Round, Step
-from discreet_client.federation import history, signing
-from discreet_client.federation.errors import NotTrusted
-from discreet_client.federation.identity import Identity
+from discreet_agent import multi_agent
+from discreet_agent.federation import history, signing
+from discreet_agent.federation.errors import NotTrusted
+from discreet_agent.federation.identity import Identity
+from discreet_agent.rounds import Outcome, Round, Step
 
 EPSILON, DELTA = 10**9, 10**15
 SCHEDULE = {"gamma": 0.05, "alpha": 0.05, "c1": 0.34, "c2": 0.25, "iterations": 3000}

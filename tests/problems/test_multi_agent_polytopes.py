@@ -29,10 +29,10 @@ from discreet.problems.multi_agent.problem import MultiAgent
 from discreet.solvers.saddle import saddle_point
 from discreet.solvers.saddle.saddle_point import cloud_outputs, noise_width
 from discreet.solvers.saddle.set_kernels import most_turns, project_sets, sets_of
-from discreet_client.agent import multi_agent
-from discreet_client.expressions import parse
-from discreet_client.federation.identity import Identity
-from discreet_client.projections import onto
+from discreet_agent import multi_agent
+from discreet_agent.expressions import parse
+from discreet_agent.federation.identity import Identity
+from discreet_agent.projections import onto
 from tests.problems.test_multi_agent import Given, InProcess, roster_of
 from tests.problems.test_multi_agent_vectors import BUDGET, SCHEDULE
 

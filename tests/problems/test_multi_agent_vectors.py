@@ -32,10 +32,10 @@ from discreet.solvers.saddle.moves import Moves
 from discreet.solvers.saddle.noise_split import joint_distance, sparse_split, split
 from discreet.solvers.saddle.saddle_point import cloud_outputs, noise_width
 from discreet.solvers.saddle.set_kernels import project_sets, sets_of
-from discreet_client.agent import multi_agent
-from discreet_client.expressions import parse
-from discreet_client.federation.identity import Identity
-from discreet_client.projections import onto
+from discreet_agent import multi_agent
+from discreet_agent.expressions import parse
+from discreet_agent.federation.identity import Identity
+from discreet_agent.projections import onto
 from tests.problems.test_multi_agent import Given, InProcess, roster_of
 
 BUDGET = Budget(epsilon=10**9, delta=10**15)

@@ -19,9 +19,9 @@ from discreet.problems.coupled_qp.problem import CoupledQp
 from discreet.problems.coupled_qp.result import headlines
 from discreet.problems.coupled_qp.shares_session import SharesSession
 from discreet.problems.federation import Member, SessionFailed, is_session
-from discreet_client.federation.identity import Identity
-from discreet_client.mpc import evidence, keys, member
-from discreet_client.mpc.terms import Terms
+from discreet_agent.federation.identity import Identity
+from discreet_agent.mpc import evidence, keys, member
+from discreet_agent.mpc.terms import Terms
 from tests.clients.mpc.over_time import OverTime
 from tests.clients.mpc.parties import Instance, asked
 

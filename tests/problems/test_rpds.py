@@ -14,12 +14,12 @@ from discreet.problems.coupled_qp.charts import charts_of
 from discreet.problems.coupled_qp.exposure import AGAIN
 from discreet.problems.coupled_qp.problem import CoupledQp
 from discreet.solvers.saddle.spds import solve
-from discreet_client import secure_sum
-from discreet_client.agent.coupled_qp import _Run
-from discreet_client.convex_sets import Box
-from discreet_client.costs import QuadraticCost
-from discreet_client.federation.errors import AgentError
-from discreet_client.updates import Steps
+from discreet_agent import secure_sum
+from discreet_agent.convex_sets import Box
+from discreet_agent.costs import QuadraticCost
+from discreet_agent.coupled_qp import _Run
+from discreet_agent.federation.errors import AgentError
+from discreet_agent.updates import Steps
 from tests.problems.test_coupled_qp import Federation, federated, planned, run, spec
 from tests.solvers.test_spds import MULTIPLIERS, OPTIMUM, paper
 

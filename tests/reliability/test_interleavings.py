@@ -23,9 +23,9 @@ from discreet.usecases import access, budgets, jobs, ledger
 from discreet.usecases.services import Services, open_services
 from discreet.usecases.sessions import enrolment, rosters, rounds
 from discreet.web.bodies import validate
-from discreet_client.federation import signing
-from discreet_client.federation.links import Link
-from discreet_client.federation.rosters import roster_document
+from discreet_agent.federation import signing
+from discreet_agent.federation.links import Link
+from discreet_agent.federation.rosters import roster_document
 from tests import bodies
 from tests.conftest import DEADLINE_SECONDS
 from tests.reliability.chains import superuser_url

@@ -19,7 +19,7 @@ from discreet.storage.database import libpq_url
 from discreet.storage.tenants import Principal
 from discreet.usecases import published, rotation, running
 from discreet.usecases.services import Services
-from discreet_client import canonical
+from discreet_agent import canonical
 from tests import bodies
 from tests.conftest import Installation
 from tests.reliability.test_forged_rows import attack, submit

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from discreet_client.agent import Agent, Round
+from discreet_agent import Agent, Round
 
 NUMBER = struct.Struct("!q")
 

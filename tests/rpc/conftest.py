@@ -27,8 +27,8 @@ from discreet.settings import Settings
 from discreet.storage.tenants import Principal
 from discreet.usecases import access, jobs
 from discreet.usecases.services import open_services
-from discreet_client.agent.cli import NOT_SETTLED
-from discreet_client.federation.identity import Identity
+from discreet_agent.cli import NOT_SETTLED
+from discreet_agent.federation.identity import Identity
 from tests.cli.test_cli import discreet
 from tests.conftest import DEADLINE_SECONDS, Installation, eventually, settings_for
 from tests.postgres_fixture import fresh_database
@@ -68,7 +68,7 @@ class AgentProcess:
             *("--identity", str(self.folder / "agent.key"), *self.options),
         ]
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "discreet_client.agent.cli", *arguments],
+            [sys.executable, "-m", "discreet_agent.cli", *arguments],
             env={**environment, "DISCREET_TOKEN": self.token},
             cwd=ROOT,
             stdout=subprocess.PIPE,
@@ -217,7 +217,7 @@ class Federation(Installation):
             )
 
     def approve(self, job: str, **more: Any) -> dict[str, Any]:
-        from discreet_client.federation.rosters import roster_document
+        from discreet_agent.federation.rosters import roster_document
 
         with self.client() as client:
             found = client.session(job)
@@ -228,7 +228,7 @@ class Federation(Installation):
 
     def hand_in(self, job: str, document: bytes, **more: Any) -> dict[str, Any]:
         """A roster, signed by the owner."""
-        from discreet_client.federation import signing
+        from discreet_agent.federation import signing
 
         owner = Identity.open(self.owner_identity)
         with self.client() as client:

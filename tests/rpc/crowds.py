@@ -17,9 +17,9 @@ from typing import Any
 
 import grpc
 
-from discreet_client.federation import signing
-from discreet_client.federation.identity import Identity
-from discreet_client.stubs import federation_pb2 as pb
+from discreet_agent.federation import signing
+from discreet_agent.federation.identity import Identity
+from discreet_agent.stubs import federation_pb2 as pb
 
 ENROLL, PARTICIPATE = "/discreet.v1.Federation/Enroll", "/discreet.v1.Federation/Participate"
 CODE_KEY = "discreet-code"

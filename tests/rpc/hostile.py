@@ -14,13 +14,13 @@ from typing import Any
 
 import grpc
 
-from discreet_client.agent import Identity
-from discreet_client.federation import signing
-from discreet_client.federation.links import Link
-from discreet_client.federation.rosters import roster_document
-from discreet_client.federation.stream_keys import Exchange, mac
-from discreet_client.stubs import federation_pb2 as pb
-from discreet_client.stubs import federation_pb2_grpc as rpc
+from discreet_agent import Identity
+from discreet_agent.federation import signing
+from discreet_agent.federation.links import Link
+from discreet_agent.federation.rosters import roster_document
+from discreet_agent.federation.stream_keys import Exchange, mac
+from discreet_agent.stubs import federation_pb2 as pb
+from discreet_agent.stubs import federation_pb2_grpc as rpc
 
 SMALL_ORDER = (bytes(32), (1).to_bytes(32, "little"), (2**255 - 19).to_bytes(32, "little"))
 """X25519 keys with which every secret is zero: 0, 1, and 0 once more."""

@@ -20,7 +20,7 @@ from discreet.rpc.interceptors import Checked, Received
 from discreet.settings import Settings
 from discreet.usecases.services import open_services
 from discreet.usecases.sessions import enrolment, rounds
-from discreet_client.federation.links import Link
+from discreet_agent.federation.links import Link
 from tests.conftest import eventually
 from tests.rpc.conftest import Federation, federation
 from tests.rpc.crowds import enrolments, first_messages, memory_of, silence

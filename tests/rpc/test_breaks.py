@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import NameOID
 
 from discreet.installation.postgres import EmbeddedPostgres
-from discreet_client.agent import Link
+from discreet_agent import Link
 from tests.conftest import DEADLINE_SECONDS, eventually
 from tests.rpc.conftest import Federation, Proxy, federation, free_port
 from tests.rpc.helpers import final, once_each, run, sums

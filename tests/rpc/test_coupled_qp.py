@@ -24,14 +24,13 @@ from discreet.problems.coupled_qp.data import AgentData, part_of
 from discreet.problems.coupled_qp.exposure import FROM_THE_SERVER
 from discreet.problems.coupled_qp.problem import CoupledQp
 from discreet.problems.federation import ROUNDS_ARE_SEEN
-from discreet_client import secure_sum
-from discreet_client.agent import Agent, Demands, QuadraticCost
+from discreet_agent import Agent, Demands, QuadraticCost, secure_sum
+from discreet_agent.federation import spoken
+from discreet_agent.federation.errors import AgentError, Refused
+from discreet_agent.federation.identity import Identity
+from discreet_agent.priced_rounds import MOST_ROUNDS
+from discreet_agent.updates import Participant
 from discreet_client.client import ApiError
-from discreet_client.federation import spoken
-from discreet_client.federation.errors import AgentError, Refused
-from discreet_client.federation.identity import Identity
-from discreet_client.priced_rounds import MOST_ROUNDS
-from discreet_client.updates import Participant
 from tests.conftest import eventually
 from tests.rpc.conftest import ROOT, AgentProcess, Federation
 from tests.rpc.helpers import final
@@ -56,7 +55,7 @@ class QpAgent(AgentProcess):
         }
         self.process = subprocess.Popen(
             [
-                *(sys.executable, "-m", "discreet_client.agent.cli", "--problem", str(path)),
+                *(sys.executable, "-m", "discreet_agent.cli", "--problem", str(path)),
                 *("--identity", str(self.folder / "agent.key"), *self.options),
             ],
             env={**environment, "DISCREET_TOKEN": self.token},

@@ -11,8 +11,8 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from discreet.rpc.ed25519 import is_signed
-from discreet_client.federation import signing
-from discreet_client.federation.identity import Identity
+from discreet_agent.federation import signing
+from discreet_agent.federation.identity import Identity
 from tests import edwards
 
 VERIFIER = Path(__file__).parents[2] / "clients" / "verifier" / "discreet_verify.py"

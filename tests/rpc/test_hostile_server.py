@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from discreet_client.agent import (
+from discreet_agent import (
     Agent,
     AgentError,
     LimitExceeded,
@@ -23,14 +23,14 @@ from discreet_client.agent import (
     Round,
     Tls,
 )
-from discreet_client.agent.cli import main
-from discreet_client.agent.multi_agent import minimize
-from discreet_client.agent.rounds import Program
-from discreet_client.federation import history, signing
-from discreet_client.federation.errors import FolderLost
-from discreet_client.federation.identity import Identity
-from discreet_client.federation.stream_keys import Exchange
-from discreet_client.stubs import federation_pb2 as pb
+from discreet_agent.cli import main
+from discreet_agent.federation import history, signing
+from discreet_agent.federation.errors import FolderLost
+from discreet_agent.federation.identity import Identity
+from discreet_agent.federation.stream_keys import Exchange
+from discreet_agent.multi_agent import minimize
+from discreet_agent.rounds import Program
+from discreet_agent.stubs import federation_pb2 as pb
 from tests.rpc.hostile import ANNOUNCED, SMALL_ORDER, Hostile, Listener, end, hostile, round_of
 
 SPENT = 800_000_000
@@ -464,7 +464,7 @@ def test_an_answer_waits_until_its_time_however_long_it_took(
     clock = [0.0]
     sent: list[float] = []
     monkeypatch.setattr(
-        "discreet_client.agent.agent.time",
+        "discreet_agent.agent.time",
         SimpleNamespace(
             monotonic=lambda: clock[0],
             sleep=lambda seconds: clock.__setitem__(0, clock[0] + seconds),

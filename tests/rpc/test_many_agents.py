@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from discreet_client.agent import Agent, Round
+from discreet_agent import Agent, Round
 from tests.rpc.conftest import Federation
 from tests.rpc.helpers import final
 

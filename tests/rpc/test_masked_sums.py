@@ -14,16 +14,16 @@ import numpy as np
 import pytest
 
 from discreet.solvers.saddle import saddle_point
-from discreet_client.agent import Agent, multi_agent
-from discreet_client.agent.demands import Demands
-from discreet_client.agent.masked_sums import MaskedSteps
-from discreet_client.agent.multi_agent import Minimum
-from discreet_client.agent.rounds import Round
-from discreet_client.federation import history
-from discreet_client.packing import Integers
-from discreet_client.secure_sum.noise import discrete_gaussian
-from discreet_client.sparse_sum import agent as sums_agent
-from discreet_client.sparse_sum import exchanges
+from discreet_agent import Agent, multi_agent
+from discreet_agent.demands import Demands
+from discreet_agent.federation import history
+from discreet_agent.masked_sums import MaskedSteps
+from discreet_agent.multi_agent import Minimum
+from discreet_agent.packing import Integers
+from discreet_agent.rounds import Round
+from discreet_agent.secure_sum.noise import discrete_gaussian
+from discreet_agent.sparse_sum import agent as sums_agent
+from discreet_agent.sparse_sum import exchanges
 from tests.problems.masked import ANNOUNCED, LIMIT, problem
 from tests.rpc.conftest import Federation
 from tests.rpc.helpers import entries, final

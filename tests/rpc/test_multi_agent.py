@@ -13,8 +13,8 @@ from pydantic import TypeAdapter
 from discreet.installation.postgres import EmbeddedPostgres
 from discreet.problems.multi_agent.problem import MultiAgent
 from discreet.problems.numbers import Budget
+from discreet_agent.federation import history
 from discreet_client.errors import Forbidden
-from discreet_client.federation import history
 from tests.conftest import eventually
 from tests.problems import test_multi_agent_polytopes as polytopes
 from tests.rpc.conftest import Federation, federation

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from discreet.ledger.certificates import is_signed
-from discreet_client.agent.cli import NOT_SETTLED
+from discreet_agent.cli import NOT_SETTLED
+from discreet_agent.federation.evidence import unsigned
+from discreet_agent.federation.identity import Identity
+from discreet_agent.mpc import evidence
+from discreet_agent.mpc.terms import PROTOCOL, Terms
 from discreet_client.client import ApiError
-from discreet_client.federation.evidence import unsigned
-from discreet_client.federation.identity import Identity
-from discreet_client.mpc import evidence
-from discreet_client.mpc.terms import PROTOCOL, Terms
 from tests.clients.mpc.over_time import OverTime
 from tests.clients.mpc.parties import Instance, asked
 from tests.rpc.conftest import AgentProcess, Federation, free_port

@@ -14,14 +14,14 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
+from discreet_agent.federation import signing, stream_keys
+from discreet_agent.federation.identity import Identity
+from discreet_agent.federation.links import Link
+from discreet_agent.federation.rosters import roster_document
+from discreet_agent.federation.stream_keys import Exchange
+from discreet_agent.stubs import federation_pb2 as pb
+from discreet_agent.stubs import federation_pb2_grpc as rpc
 from discreet_client.errors import Conflict, InvalidInput, NotFound
-from discreet_client.federation import signing, stream_keys
-from discreet_client.federation.identity import Identity
-from discreet_client.federation.links import Link
-from discreet_client.federation.rosters import roster_document
-from discreet_client.federation.stream_keys import Exchange
-from discreet_client.stubs import federation_pb2 as pb
-from discreet_client.stubs import federation_pb2_grpc as rpc
 from tests.conftest import DEADLINE_SECONDS
 from tests.rpc.conftest import Federation
 from tests.rpc.hostile import SMALL_ORDER

@@ -20,9 +20,9 @@ from discreet.storage.database import SYSTEM
 from discreet.usecases import endings
 from discreet.usecases.rpc_tls import self_signed
 from discreet.usecases.services import open_services
-from discreet_client.agent import Identity, Ledger, Link
+from discreet_agent import Identity, Ledger, Link
+from discreet_agent.federation import signing
 from discreet_client.client import ApiError
-from discreet_client.federation import signing
 from tests.conftest import eventually
 from tests.rpc.conftest import Federation
 from tests.rpc.helpers import entries, final, once_each, run, sums
@@ -449,7 +449,7 @@ def test_only_the_pinned_owner_signs_rosters_of_enrolled_agents(
 
 def test_the_certificate_of_our_own_making_is_of_the_name_that_agents_ask_for() -> None:
     from discreet.usecases.rpc_tls import NAME
-    from discreet_client.agent.connection import PINNED_NAME
+    from discreet_agent.connection import PINNED_NAME
 
     assert NAME == PINNED_NAME
     pem, _ = self_signed((NAME, "127.0.0.1"))

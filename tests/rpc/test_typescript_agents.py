@@ -22,11 +22,10 @@ import pytest
 from discreet.installation.postgres import EmbeddedPostgres
 from discreet.ledger import session_heads
 from discreet.ledger.session_heads import Beside
-from discreet_client import secure_sum
-from discreet_client.agent import Identity, Ledger
-from discreet_client.federation import history, signing
-from discreet_client.federation.stream_keys import Exchange
-from discreet_client.stubs import federation_pb2 as pb
+from discreet_agent import Identity, Ledger, secure_sum
+from discreet_agent.federation import history, signing
+from discreet_agent.federation.stream_keys import Exchange
+from discreet_agent.stubs import federation_pb2 as pb
 from tests.clients.node import compiled
 from tests.conftest import eventually
 from tests.log.test_verifier import stranger
@@ -225,7 +224,7 @@ def receipts_hold(session: dict[str, Any], agents: list[AgentProcess]) -> None:
 def exported_receipt(agent: AgentProcess, job: str) -> dict[str, Any]:
     """By the agent's own program."""
     folder = agent.folder
-    program = [sys.executable, "-m", "discreet_client.agent.cli"]
+    program = [sys.executable, "-m", "discreet_agent.cli"]
     if isinstance(agent, NodeAgent):
         program = [str(shutil.which("node")), str(agent.sdk / "dist" / "src" / "agent" / "cli.js")]
     command = [

@@ -17,7 +17,7 @@ def warm_up() -> None:
     import pyarrow.parquet  # noqa: F401
 
     from discreet.problems import answers  # noqa: F401
-    from discreet_client import canonical  # noqa: F401
+    from discreet_agent import canonical  # noqa: F401
 
     for kind in KINDS.values():
         if issubclass(kind, FederatedProblem):

@@ -35,7 +35,7 @@ from discreet.solvers.saddle.expression_programs import compiled, evaluate
 from discreet.solvers.saddle.intervals import Box, Interval, Work, bounds, value_bounds
 from discreet.solvers.saddle.noise_split import equal_split, joint_distance, split
 from discreet.solvers.saddle.suprema import supremum
-from discreet_client.expressions import Expression, derivative, parse
+from discreet_agent.expressions import Expression, derivative, parse
 
 Floats = NDArray[np.float64]
 

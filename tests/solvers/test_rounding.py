@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from discreet.solvers.saddle.expression_programs import compiled, evaluate
 from discreet.solvers.saddle.rounding import rounding_errors
-from discreet_client.expressions import (
+from discreet_agent.expressions import (
     Call,
     Expression,
     Negation,

@@ -14,10 +14,10 @@ import pytest
 from numpy.typing import NDArray
 
 from discreet.solvers.saddle.spds import Part, Solution, solve, step_sizes
-from discreet_client.convex_sets import Box, BudgetedBox
-from discreet_client.cost_terms import Entropy, LogBarrier, PiecewiseLinear, Power
-from discreet_client.costs import ConvexCost, Cost, QuadraticCost
-from discreet_client.updates import Participant, Steps
+from discreet_agent.convex_sets import Box, BudgetedBox
+from discreet_agent.cost_terms import Entropy, LogBarrier, PiecewiseLinear, Power
+from discreet_agent.costs import ConvexCost, Cost, QuadraticCost
+from discreet_agent.updates import Participant, Steps
 
 Floats = NDArray[np.float64]
 ROOT = Path(__file__).parents[2]

@@ -1,6 +1,6 @@
 """Client of the discreet service.
 
-`Client` and `AsyncClient` speak HTTP; `discreet_client.agent` takes part in federated jobs. The
+`Client` and `AsyncClient` speak HTTP; `discreet_agent` takes part in federated jobs. The
 names below are loaded when they are first used: an agent on a small computer needs none of them.
 """
 

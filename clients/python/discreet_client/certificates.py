@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
-from discreet_client import canonical
+from discreet_agent import canonical
 from discreet_client.errors import ResultAltered
 
 

@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet_agent.expressions import DERIVED, FUNCTIONS, NAME, Expression, parse, value
 from discreet_client import feature_rules
-from discreet_client.expressions import DERIVED, FUNCTIONS, NAME, Expression, parse, value
 from discreet_client.feature_rules import Rule
 from discreet_client.names import name_of
 from discreet_client.reading import (

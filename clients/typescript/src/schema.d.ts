@@ -1265,7 +1265,7 @@ export interface components {
         /**
          * Agreement
          * @description What agents signed about all broadcasts:
-         *     `discreet_client.federation.history.unsigned_of_result`.
+         *     `discreet_agent.federation.history.unsigned_of_result`.
          */
         Agreement: {
             /** History */

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from discreet.errors import InvalidInput
-from discreet_client import canonical
+from discreet_agent import canonical
 
 _PERHAPS_NOT_FINITE = re.compile(rb"NaN|Infinity|[eE]\+?\d{3}")
 

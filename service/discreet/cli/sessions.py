@@ -20,7 +20,7 @@ from discreet.cli.texts import printable
 from discreet.errors import DiscreetError, InvalidInput
 
 if TYPE_CHECKING:
-    from discreet_client.federation.identity import Identity
+    from discreet_agent.federation.identity import Identity
 
 OwnerIdentityOption = Annotated[
     Path | None,
@@ -163,7 +163,7 @@ def session_verify(
 ) -> None:
     """Check the head of a session, or an agent's receipt, without a server: who has signed what."""
     from discreet.ledger import session_heads  # noqa: PLC0415
-    from discreet_client.dsse import BadEnvelope  # noqa: PLC0415
+    from discreet_agent.dsse import BadEnvelope  # noqa: PLC0415
 
     beside = session_heads.Beside(
         public_keys=public_key or (),
@@ -228,7 +228,7 @@ def session_approve(
     With --job the server is not trusted: problem, price and parameters must be what your own file
     gives. Sessions with masks need it: what is signed there follows from who takes part.
     """
-    from discreet_client.federation import rosters, signing  # noqa: PLC0415 - with the library of cryptography
+    from discreet_agent.federation import rosters, signing  # noqa: PLC0415 - with the library of cryptography
 
     owner = _owner_identity(owner_identity)
     with client_of(state, server, key) as client:
@@ -264,8 +264,8 @@ def _chosen(
     agents: Sequence[Mapping[str, Any]], beginnings: Sequence[str] | None
 ) -> list[Mapping[str, Any]]:
     """As `rosters.chosen`, with an error for the command line."""
-    from discreet_client.federation import rosters  # noqa: PLC0415 - with the library of cryptography
-    from discreet_client.federation.errors import NotTrusted  # noqa: PLC0415
+    from discreet_agent.federation import rosters  # noqa: PLC0415 - with the library of cryptography
+    from discreet_agent.federation.errors import NotTrusted  # noqa: PLC0415
 
     try:
         return rosters.chosen(agents, beginnings)
@@ -359,6 +359,6 @@ def _owner_identity(path: Path | None) -> Identity:
     part."""
     import platformdirs  # noqa: PLC0415
 
-    from discreet_client.federation.identity import Identity  # noqa: PLC0415 - with the library of cryptography
+    from discreet_agent.federation.identity import Identity  # noqa: PLC0415 - with the library of cryptography
 
     return Identity.open(path or platformdirs.user_data_path("discreet") / "session-owner.pem")

@@ -224,7 +224,7 @@ def encode(
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.parquet as pq  # noqa: PLC0415
 
-    from discreet_client import canonical  # noqa: PLC0415
+    from discreet_agent import canonical  # noqa: PLC0415
 
     body = canonical.dumps(published)
     tables = {}

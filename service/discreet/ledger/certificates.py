@@ -22,10 +22,10 @@ from discreet.ledger import blocks
 from discreet.ledger.entries import Signer
 from discreet.privacy.events import REGISTRY, TooManyEvents, price_of
 from discreet.privacy.units import DELTA_UNIT, EPSILON_UNIT, Price, display, to_decimal
-from discreet_client import canonical, ed25519
-from discreet_client.dsse import bytes_of
-from discreet_client.federation.evidence import unsigned
-from discreet_client.secure_sum import Unacceptable
+from discreet_agent import canonical, ed25519
+from discreet_agent.dsse import bytes_of
+from discreet_agent.federation.evidence import unsigned
+from discreet_agent.secure_sum import Unacceptable
 
 FAILURE_ASSUMPTION = (
     "an attempt that died before its release was stored revealed nothing, and its death did not "

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from discreet.ledger.entries import Signer
-from discreet_client import ed25519
-from discreet_client.dsse import bytes_of
+from discreet_agent import ed25519
+from discreet_agent.dsse import bytes_of
 
 LONGEST_NOTE = 64_000
 """Characters of a note that is looked at."""

@@ -20,8 +20,8 @@ from discreet.ledger import blocks
 from discreet.ledger.blocks import COLUMNS, Block
 from discreet.privacy import events as mechanism_events
 from discreet.privacy.filters import FILTERS, Cap
-from discreet_client import ed25519
-from discreet_client.dsse import bytes_of
+from discreet_agent import ed25519
+from discreet_agent.dsse import bytes_of
 
 FORMAT = "discreet-ledger/1"
 GENESIS = bytes(32)

@@ -1,5 +1,5 @@
 """Certificates and ledger heads in formats that other tools read: in-toto statements in DSSE
-envelopes (`discreet_client.dsse`).
+envelopes (`discreet_agent.dsse`).
 
 The subject of a certificate is the result that it binds, with its tables; that of a head is the
 tenant's ledger. The predicate is the certificate, or the head, unchanged and with its own
@@ -15,8 +15,8 @@ from typing import Any
 
 from discreet.ledger.certificates import Check, public_key
 from discreet.ledger.entries import Signer
-from discreet_client import dsse
-from discreet_client.dsse import PAYLOAD, BadEnvelope, bytes_of, encoding, is_envelope
+from discreet_agent import dsse
+from discreet_agent.dsse import PAYLOAD, BadEnvelope, bytes_of, encoding, is_envelope
 
 __all__ = ["HEAD", "PAYLOAD", "PREDICATE", "BadEnvelope", "encoding", "is_envelope"]
 

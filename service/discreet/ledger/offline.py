@@ -14,7 +14,7 @@ from discreet.ledger.entries import Broken
 from discreet.ledger.envelopes import check_envelope
 from discreet.ledger.proofs import check_proofs
 from discreet.ledger.verification import verify
-from discreet_client import canonical
+from discreet_agent import canonical
 
 Json = Mapping[str, Any]
 

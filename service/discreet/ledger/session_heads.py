@@ -1,6 +1,6 @@
 """Federated sessions as in-toto statements: the head of a session, which the service signs, and
 checks of it and of the receipts that agents sign themselves
-(`discreet_client.federation.receipts`).
+(`discreet_agent.federation.receipts`).
 
 The head says how far a session is and holds what others have signed of it: the owner's roster, and
 for each agent the charge with the signature by which it booked it. Those signatures are the
@@ -19,9 +19,9 @@ from typing import Any
 from discreet.ledger import envelopes
 from discreet.ledger.certificates import Check, public_key
 from discreet.ledger.entries import Signer, is_hash
-from discreet_client import canonical, dsse
-from discreet_client.dsse import bytes_of
-from discreet_client.federation import receipts, signing
+from discreet_agent import canonical, dsse
+from discreet_agent.dsse import bytes_of
+from discreet_agent.federation import receipts, signing
 
 PREDICATE = "urn:discreet:session:v1"
 NO_FORMAT = "it is not of the documented format"

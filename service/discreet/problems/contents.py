@@ -21,7 +21,7 @@ from pydantic import ConfigDict, JsonValue, TypeAdapter
 from discreet.errors import FieldIssue, InvalidInput
 from discreet.intake.field_issues import and_more
 from discreet.problems.numbers import Frozen
-from discreet_client import canonical
+from discreet_agent import canonical
 from discreet_client.cells import AS_WRITTEN, Refusal
 from discreet_client.names import blurred, name_of
 

@@ -18,7 +18,7 @@ from discreet.problems.base import Problem
 from discreet.problems.contents import Released
 from discreet.problems.numbers import Budget, Frozen, Positive, Real
 from discreet.problems.plans import Plan
-from discreet_client.exposure import NOTHING_OPENED, Opens
+from discreet_agent.exposure import NOTHING_OPENED, Opens
 
 ROUNDS_ARE_SEEN = (
     "rounds are not padded: everybody in the session sees how long one took, which reveals how "
@@ -228,7 +228,7 @@ class FederatedProblem(Problem):
 
     @property
     def needed(self) -> Sequence[str]:
-        """What its agents must speak (`discreet_client.federation.spoken`)."""
+        """What its agents must speak (`discreet_agent.federation.spoken`)."""
         return ()
 
     def without_agents(self, left: int) -> Self:

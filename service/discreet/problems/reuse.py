@@ -24,7 +24,7 @@ from discreet.problems.datasets import DatasetId
 from discreet.problems.numbers import Budget
 from discreet.problems.plans import Plan
 from discreet.problems.results import Combined
-from discreet_client import canonical
+from discreet_agent import canonical
 
 MOST_RELEASES = 100
 """That one answer may be made of."""

@@ -46,7 +46,7 @@ from discreet.solvers.saddle.saddle_point import (
     run,
     saddle_problem,
 )
-from discreet_client.expressions import parse
+from discreet_agent.expressions import parse
 
 EPSILON, DELTA = math.log(3), 0.05
 PRINTED_SCHEDULE = Schedule(gamma=0.0005, alpha=0.20, c1=1 / 3, c2=1 / 4)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.solvers.saddle.convexity import prove_convex, to_cvxpy, variables
-from discreet_client.expressions import Expression, parse
+from discreet_agent.expressions import Expression, parse
 
 Floats = NDArray[np.float64]
 cp: Any = cvxpy  # its atoms are not typed

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from discreet.figures.curves import Curve, draw_curves
 from discreet.reproduce.report import Line, Report
 from discreet.solvers.saddle.spds import Part, Solution, solve
-from discreet_client.convex_sets import Box
-from discreet_client.costs import QuadraticCost
-from discreet_client.updates import Participant, Steps
+from discreet_agent.convex_sets import Box
+from discreet_agent.costs import QuadraticCost
+from discreet_agent.updates import Participant, Steps
 
 Floats = NDArray[np.float64]
 

@@ -27,8 +27,8 @@ from discreet.rpc.statements import charge_of, start_message
 from discreet.usecases.services import Services
 from discreet.usecases.sessions import rounds
 from discreet.usecases.sessions.rounds import SessionLease
-from discreet_client.federation import signing
-from discreet_client.stubs import federation_pb2 as pb
+from discreet_agent.federation import signing
+from discreet_agent.stubs import federation_pb2 as pb
 
 ENVELOPE_BYTES = 1 << 10
 """More than envelope, signature and digest add to the body of a round's answer."""

@@ -22,9 +22,9 @@ from discreet.ledger.entries import Signer
 from discreet.rpc.admission import Messages
 from discreet.rpc.ed25519 import is_signed
 from discreet.rpc.interceptors import Behaviour, Checked, Interceptor, Received, parsed
-from discreet_client.federation import signing
-from discreet_client.federation.stream_keys import Exchange, Verifier
-from discreet_client.stubs import federation_pb2 as pb
+from discreet_agent.federation import signing
+from discreet_agent.federation.stream_keys import Exchange, Verifier
+from discreet_agent.stubs import federation_pb2 as pb
 
 NONCE_BYTES = 32
 

@@ -1,6 +1,6 @@
 """Checks agents' signatures with libsodium, in half the time of OpenSSL.
 
-It accepts and refuses exactly what `discreet_client.ed25519` does, which all other code uses, so
+It accepts and refuses exactly what `discreet_agent.ed25519` does, which all other code uses, so
 that no message is validly signed for one verifier and forged for another.
 """
 

@@ -34,8 +34,8 @@ from discreet.usecases import metrics, processes, rpc_tls
 from discreet.usecases.services import Services, keys_open, open_services
 from discreet.usecases.sessions import enrolment, rounds
 from discreet.usecases.sessions.enrolment import Enrolment
-from discreet_client.stubs import federation_pb2 as pb
-from discreet_client.stubs import federation_pb2_grpc as rpc
+from discreet_agent.stubs import federation_pb2 as pb
+from discreet_agent.stubs import federation_pb2_grpc as rpc
 
 log = structlog.get_logger()
 

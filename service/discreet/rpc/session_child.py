@@ -11,7 +11,7 @@ from typing import Any
 from discreet.isolation.children import Conversation, Limits, Zygote
 from discreet.problems.federation import CAUSES
 from discreet.usecases.sessions.rounds import SessionLease
-from discreet_client.federation import signing
+from discreet_agent.federation import signing
 
 
 class TooFew(Exception):

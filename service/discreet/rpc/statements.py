@@ -9,8 +9,8 @@ from typing import Any
 from discreet.ledger.entries import Signer
 from discreet.rpc.authentication import signed
 from discreet.usecases.sessions.rounds import Farewell, SessionLease
-from discreet_client.federation import signing
-from discreet_client.stubs import federation_pb2 as pb
+from discreet_agent.federation import signing
+from discreet_agent.stubs import federation_pb2 as pb
 
 
 def start_message(lease: SessionLease, signer: Signer, fingerprint: str) -> bytes:

@@ -17,7 +17,7 @@ from discreet.storage import ledger, results
 from discreet.storage.tenants import Principal
 from discreet.usecases.access import require
 from discreet.usecases.services import Services
-from discreet_client import canonical
+from discreet_agent import canonical
 
 READERS = ("owner", "auditor")
 PAGE = 1000

@@ -43,7 +43,7 @@ from discreet.usecases.asking import Asked
 from discreet.usecases.content_sizes import ContentSizes
 from discreet.usecases.descriptions import zone_names
 from discreet.usecases.facts import DatasetFacts, no_dataset
-from discreet_client import canonical
+from discreet_agent import canonical
 from discreet_client.names import name_of
 
 SMALL_CHARACTERS = 1 << 16

@@ -15,11 +15,11 @@ from cryptography.x509.oid import NameOID
 
 from discreet.private_files import write_private
 from discreet.settings import Settings
-from discreet_client.federation.links import is_loopback
+from discreet_agent.federation.links import is_loopback
 
 NAME = "discreet.rpc"
 """The name in self-signed certificates, which agents that pin one expect
-(`discreet_client.agent.connection`)."""
+(`discreet_agent.connection`)."""
 
 YEARS = 10
 

@@ -63,7 +63,7 @@ from discreet.usecases.releases import ReusedRelease
 from discreet.usecases.rotation import sealing_step, still_known
 from discreet.usecases.services import Services
 from discreet.usecases.spooling import Spooled, spool_large
-from discreet_client import canonical
+from discreet_agent import canonical
 
 # Claims -------------------------------------------------------------------------------------------
 # A job claimed by a worker, and how the worker may lose it before its end.

@@ -8,7 +8,7 @@ from discreet.storage.tenants import Principal
 from discreet.usecases import jobs, published, transparency
 from discreet.usecases.services import Services
 from discreet.web.responses import joined
-from discreet_client import canonical
+from discreet_agent import canonical
 
 
 async def result_text(services: Services, principal: Principal, job_id: str) -> bytes:

@@ -17,9 +17,9 @@ import pytest
 from gmpy2 import invert
 from numpy.typing import NDArray
 
-from discreet_client import paillier
-from discreet_client.packing import FixedPoint, NotPacked, OutOfRange
-from discreet_client.secure_sum import (
+from discreet_agent import paillier
+from discreet_agent.packing import FixedPoint, NotPacked, OutOfRange
+from discreet_agent.secure_sum import (
     OPERATOR,
     Agent,
     Excluded,

@@ -21,17 +21,16 @@ from numpy.typing import NDArray
 from discreet.privacy.noise import Noise
 from discreet.problems.coupled_qp.problem import CoupledQp
 from discreet.problems.federation import Member
-from discreet_client import secure_sum
-from discreet_client.agent import Round
-from discreet_client.agent.coupled_qp import _Run, _somewhere, check_price
-from discreet_client.agent.demands import Demands
-from discreet_client.agent.guarantees import gaussian_delta
-from discreet_client.convex_sets import Box
-from discreet_client.costs import QuadraticCost
-from discreet_client.federation.errors import AgentError, FolderLost, NotTrusted
-from discreet_client.federation.identity import Identity
-from discreet_client.federation.rosters import roster_document
-from discreet_client.secure_sum import Draws, Kind, parse
+from discreet_agent import Round, secure_sum
+from discreet_agent.convex_sets import Box
+from discreet_agent.costs import QuadraticCost
+from discreet_agent.coupled_qp import _Run, _somewhere, check_price
+from discreet_agent.demands import Demands
+from discreet_agent.federation.errors import AgentError, FolderLost, NotTrusted
+from discreet_agent.federation.identity import Identity
+from discreet_agent.federation.rosters import roster_document
+from discreet_agent.guarantees import gaussian_delta
+from discreet_agent.secure_sum import Draws, Kind, parse
 
 Floats = NDArray[np.float64]
 C, D = (1.25, -3.0), (0.5,)
@@ -80,7 +79,7 @@ class Party:
     def answer(
         self, number: int, broadcast: bytes, roster: dict[str, Any], price: dict[str, str]
     ) -> bytes:
-        """As `discreet_client.agent.agent` does it: decide, save, then send."""
+        """As `discreet_agent.agent` does it: decide, save, then send."""
         current = Round(
             number,
             99,

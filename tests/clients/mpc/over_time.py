@@ -10,13 +10,13 @@ import cvxpy as cp
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet_client.convex_sets import Box, BudgetedBox
-from discreet_client.costs import QuadraticCost
-from discreet_client.mpc.over_time import OverTime as Computation
-from discreet_client.mpc.over_time import Plans, Programs
-from discreet_client.mpc.own_programs import OwnProgram, columns, own_program
-from discreet_client.mpc.prices import Arithmetic, FloatArithmetic
-from discreet_client.mpc.terms import Terms
+from discreet_agent.convex_sets import Box, BudgetedBox
+from discreet_agent.costs import QuadraticCost
+from discreet_agent.mpc.over_time import OverTime as Computation
+from discreet_agent.mpc.over_time import Plans, Programs
+from discreet_agent.mpc.own_programs import OwnProgram, columns, own_program
+from discreet_agent.mpc.prices import Arithmetic, FloatArithmetic
+from discreet_agent.mpc.terms import Terms
 
 Floats = NDArray[np.float64]
 

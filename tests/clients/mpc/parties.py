@@ -15,13 +15,13 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from numpy.typing import NDArray
 
-from discreet_client.convex_sets import Box
-from discreet_client.costs import QuadraticCost
-from discreet_client.mpc import keys, party
-from discreet_client.mpc.own_programs import OwnProgram
-from discreet_client.mpc.prices import FloatArithmetic, Responses, optimum, verdict_of
-from discreet_client.mpc.responses import Response, response
-from discreet_client.mpc.terms import Terms
+from discreet_agent.convex_sets import Box
+from discreet_agent.costs import QuadraticCost
+from discreet_agent.mpc import keys, party
+from discreet_agent.mpc.own_programs import OwnProgram
+from discreet_agent.mpc.prices import FloatArithmetic, Responses, optimum, verdict_of
+from discreet_agent.mpc.responses import Response, response
+from discreet_agent.mpc.terms import Terms
 from tests.clients.mpc.over_time import FixedPointArithmetic, OverTime
 
 Floats = NDArray[np.float64]

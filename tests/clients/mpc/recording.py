@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet_client.mpc import engine
+from discreet_agent.mpc import engine
 
 
 class RecordedWords(engine.Words):

@@ -18,13 +18,13 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from scipy.stats import kstest
 
-from discreet_client.agent.demands import Demands
-from discreet_client.agent.on_shares import signed
-from discreet_client.federation.errors import AgentError, NotTrusted
-from discreet_client.federation.identity import Identity
-from discreet_client.federation.signing import fingerprint
-from discreet_client.mpc import engine, keys, links, member, party
-from discreet_client.mpc.terms import PROTOCOL, Terms
+from discreet_agent.demands import Demands
+from discreet_agent.federation.errors import AgentError, NotTrusted
+from discreet_agent.federation.identity import Identity
+from discreet_agent.federation.signing import fingerprint
+from discreet_agent.mpc import engine, keys, links, member, party
+from discreet_agent.mpc.terms import PROTOCOL, Terms
+from discreet_agent.on_shares import signed
 from tests.clients.mpc.over_time import OverTime
 from tests.clients.mpc.parties import Instance, Parties
 from tests.conftest import eventually
@@ -281,8 +281,8 @@ def test_mpyc_itself_uses_these_words() -> None:
     found here."""
     script = (
         "import sys, mpyc.runtime as r\n"
-        "from discreet_client.mpc import engine\n"
-        "from discreet_client.mpc.terms import Terms\n"
+        "from discreet_agent.mpc import engine\n"
+        "from discreet_agent.mpc.terms import Terms\n"
         "terms = Terms(3, 2, 1, False, True, 10.0, 20.0, 0.5, 2.0)\n"
         "engine._runtime(terms, 0)\n"
         "assert isinstance(r.pickle, engine.Words)\n"

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from discreet_client.convex_sets import Box, BudgetedBox
-from discreet_client.costs import QuadraticCost
-from discreet_client.mpc import evidence
-from discreet_client.mpc.inputs import input_of
-from discreet_client.mpc.own_programs import columns, own_program
-from discreet_client.mpc.prices import FloatArithmetic
-from discreet_client.mpc.terms import Terms
+from discreet_agent.convex_sets import Box, BudgetedBox
+from discreet_agent.costs import QuadraticCost
+from discreet_agent.mpc import evidence
+from discreet_agent.mpc.inputs import input_of
+from discreet_agent.mpc.own_programs import columns, own_program
+from discreet_agent.mpc.prices import FloatArithmetic
+from discreet_agent.mpc.terms import Terms
 from tests.clients.mpc.over_time import Fixed, FixedPointArithmetic, OverTime, plans_of
 
 

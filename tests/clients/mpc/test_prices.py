@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from discreet_client.convex_sets import Box
-from discreet_client.costs import QuadraticCost
-from discreet_client.mpc.prices import Responses, optimum
-from discreet_client.mpc.responses import response
-from discreet_client.mpc.terms import Terms
+from discreet_agent.convex_sets import Box
+from discreet_agent.costs import QuadraticCost
+from discreet_agent.mpc.prices import Responses, optimum
+from discreet_agent.mpc.responses import response
+from discreet_agent.mpc.terms import Terms
 from tests.clients.mpc.over_time import FixedPointArithmetic
 from tests.clients.mpc.parties import Instance
 
@@ -134,7 +134,7 @@ def test_bits_suffice_for_every_number_on_the_way() -> None:
             largest = max(largest, float(np.max(np.abs(made), initial=0.0)))
             return made.view(Watched) if isinstance(made, np.ndarray) else made
 
-    from discreet_client.mpc.prices import FloatArithmetic, Responses, optimum
+    from discreet_agent.mpc.prices import FloatArithmetic, Responses, optimum
 
     for seed in range(40):
         instance = Instance.draw(seed, 3 + seed % 8, 3, cost=seed % 3 != 1, limit=seed % 3 != 2)

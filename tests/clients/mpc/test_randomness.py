@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from mpyc import finfields, thresha
 
-from discreet_client.mpc import randomness
-from discreet_client.mpc.links import Broken
-from discreet_client.mpc.randomness import Dealers, Keys, Randomness, recombined, split
-from discreet_client.mpc.terms import STATISTICAL_BITS, Terms
+from discreet_agent.mpc import randomness
+from discreet_agent.mpc.links import Broken
+from discreet_agent.mpc.randomness import Dealers, Keys, Randomness, recombined, split
+from discreet_agent.mpc.terms import STATISTICAL_BITS, Terms
 
 FRACTION, BITS = 20, 30
 FIELD = finfields.GF(finfields.find_prime_root(BITS + FRACTION + STATISTICAL_BITS + 6)[0])

@@ -62,7 +62,7 @@ class AgentPolytope(TypedDict):
 class Agreement(TypedDict):
     """
     What agents signed about all broadcasts:
-    `discreet_client.federation.history.unsigned_of_result`.
+    `discreet_agent.federation.history.unsigned_of_result`.
     """
 
     history: str

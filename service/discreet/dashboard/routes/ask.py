@@ -25,7 +25,7 @@ from discreet.usecases.requests import JobRequest
 from discreet.usecases.services import Services
 from discreet.web import bodies, drawings
 from discreet.web.security import CurrentServices
-from discreet_client import canonical
+from discreet_agent import canonical
 
 router = APIRouter(include_in_schema=False)
 

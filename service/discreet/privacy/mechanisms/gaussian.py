@@ -52,7 +52,7 @@ class Gaussian(CalibratedEvent):
     scale²), exactly that of the discrete Gaussian (Canonne, Kamath & Steinke 2020, Theorem 14).
 
     `failure`: where the noise is not added by one party but within a sum that hides its summands
-    (`discreet_client.sparse_sum`), the probability, over draws that do not depend on the data, that
+    (`discreet_agent.sparse_sum`), the probability, over draws that do not depend on the data, that
     it does not hide them. All that was said holds under the complement: the whole is (epsilon,
     delta + failure)-DP, and failure-approximately rho-zCDP (Bun & Steinke 2016, Definition 8.1).
     The charged delta contains it.

@@ -2,7 +2,7 @@
 
     python -m discreet.problems.coupled_qp.attacks [AGENTS …]
 
-The agents are standard ones (`discreet_client.updates.Participant`) with one variable: private
+The agents are standard ones (`discreet_agent.updates.Participant`) with one variable: private
 need, curvature and cap. The attacker is one of them, knows the signed steps and coefficients and
 sees the opened sums, as every agent does; it may send any value. It drives all others to zero,
 where the response to one step at a price p is the sum of `alpha max(g - p, 0)`, g = 2 curvature
@@ -19,9 +19,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet_client.convex_sets import Box
-from discreet_client.costs import QuadraticCost
-from discreet_client.updates import Participant, Steps
+from discreet_agent.convex_sets import Box
+from discreet_agent.costs import QuadraticCost
+from discreet_agent.updates import Participant, Steps
 
 Floats = NDArray[np.float64]
 Found = list[tuple[float, float]]

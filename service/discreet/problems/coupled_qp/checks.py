@@ -23,8 +23,8 @@ from discreet.problems.coupled_qp.data import (
 )
 from discreet.solvers.saddle.feasibility import broken
 from discreet.solvers.saddle.spds import Part, step_sizes
-from discreet_client.cost_terms import MOST_NUMBERS, BadTerm
-from discreet_client.updates import Steps
+from discreet_agent.cost_terms import MOST_NUMBERS, BadTerm
+from discreet_agent.updates import Steps
 
 FEWEST_AGENTS = 3
 MAX_AGENTS = 1000

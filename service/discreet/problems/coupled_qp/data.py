@@ -11,10 +11,10 @@ from pydantic import Field
 from discreet.intake.items import InPieces
 from discreet.problems.numbers import CLIP, Delta, Epsilon, Frozen, Positive, Real
 from discreet.solvers.saddle.spds import Part
-from discreet_client import secure_sum
-from discreet_client.convex_sets import Box, BudgetedBox, Polytope
-from discreet_client.cost_terms import MOST_POWER, MOST_TERMS
-from discreet_client.costs import ConvexCost, QuadraticCost, cost_of
+from discreet_agent import secure_sum
+from discreet_agent.convex_sets import Box, BudgetedBox, Polytope
+from discreet_agent.cost_terms import MOST_POWER, MOST_TERMS
+from discreet_agent.costs import ConvexCost, QuadraticCost, cost_of
 
 Floats = NDArray[np.float64]
 MAX_DIMENSION = 16_384

@@ -13,7 +13,7 @@ from discreet.problems.contents import pack, unpack
 from discreet.problems.coupled_qp import shares_session
 from discreet.problems.coupled_qp.session import TwoRounds
 from discreet.problems.federation import FederatedProblem, Member
-from discreet_client import paillier, secure_sum
+from discreet_agent import paillier, secure_sum
 
 
 def example() -> dict[str, Any]:

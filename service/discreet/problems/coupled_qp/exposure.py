@@ -14,8 +14,8 @@ from discreet.errors import Exposed, InvalidInput
 from discreet.privacy import calibration
 from discreet.problems.numbers import Privacy
 from discreet.problems.plans import Exposure
-from discreet_client import secure_sum
-from discreet_client.exposure import ACCEPTED
+from discreet_agent import secure_sum
+from discreet_agent.exposure import ACCEPTED
 
 HIDDEN = "each agent's data, by cryptography: what agents see are the sums of all rounds"
 FROM_THE_SERVER = (

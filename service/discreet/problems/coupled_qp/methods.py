@@ -1,8 +1,8 @@
 """The methods by which agents of a coupled program reach their optimum over opened sums.
 
 `spds` and `rpds` are the paper's: short steps, as many as the owner sets. `auto` has no steps to
-set: agents respond to prices exactly (`discreet_client.best_responses`), and a quasi-Newton method
-finds the prices (`discreet_client.prices`).
+set: agents respond to prices exactly (`discreet_agent.best_responses`), and a quasi-Newton method
+finds the prices (`discreet_agent.prices`).
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from discreet.intake.field_issues import FieldError
 from discreet.problems.coupled_qp import checks
 from discreet.problems.coupled_qp.data import Floats, QpSteps
 from discreet.solvers.saddle.spds import Part
-from discreet_client import secure_sum
-from discreet_client.best_responses import Responder
-from discreet_client.priced_rounds import MOST_COUPLINGS, MOST_ROUNDS, PricedRounds
-from discreet_client.prices import Prices, signed_rows
-from discreet_client.settling import SUMS
-from discreet_client.updates import Participant, Rounds
+from discreet_agent import secure_sum
+from discreet_agent.best_responses import Responder
+from discreet_agent.priced_rounds import MOST_COUPLINGS, MOST_ROUNDS, PricedRounds
+from discreet_agent.prices import Prices, signed_rows
+from discreet_agent.settling import SUMS
+from discreet_agent.updates import Participant, Rounds
 
 Name = Literal["spds", "rpds", "auto"]
 MEANING = (

@@ -4,7 +4,7 @@ to its agent.
 No sum is opened, so that no sum reveals the others' data to an agent, however few they are. The
 server takes no part in the computation: it tells the agents who takes part, distributes the
 operator's c and d (one summand to each agent, sealed to its key; any n - 1 of the n summands reveal
-nothing), and stores what the agents sign. The computation is `discreet_client.mpc`; problems
+nothing), and stores what the agents sign. The computation is `discreet_agent.mpc`; problems
 consist of hours that agents share: one variable per hour, and the same sums in the joint cost and
 the limit. Costs are a sum over hours, or with `mpc.iterations` any quadratic ones, and an agent's
 hours may have a budget.
@@ -47,9 +47,9 @@ from discreet.problems.federation import ROUNDS_ARE_SEEN, Member, Session
 from discreet.problems.numbers import Budget
 from discreet.problems.plans import Exposure, Plan, Resources
 from discreet.problems.results import Output, Result
-from discreet_client.mpc import evidence, member
-from discreet_client.mpc.prices import verdict_of
-from discreet_client.mpc.terms import PROTOCOL, Terms
+from discreet_agent.mpc import evidence, member
+from discreet_agent.mpc.prices import verdict_of
+from discreet_agent.mpc.terms import PROTOCOL, Terms
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -4,7 +4,7 @@ to each other.
 `min ½|Σ A_u,i x_i + c|² + Σ f_i(x_i)`, x_i in X_i, `Σ A_g,i x_i + d <= 0` (Huo & Liu, eq. 1), where
 f_i is `|A_q,i x_i|² + a_l,i·x_i` (eq. 22 without the constants) and convex terms, and X_i a box or
 a polytope within one. The two sums couple the agents; in each round every agent learns these and
-nothing else, and the operator learns nothing: `discreet_client.secure_sum`. The guarantee is
+nothing else, and the operator learns nothing: `discreet_agent.secure_sum`. The guarantee is
 cryptographic, so a job has no privacy budget, unless `noise` asks for differentially private sums.
 """
 
@@ -55,14 +55,14 @@ from discreet.problems.numbers import Budget, Privacy
 from discreet.problems.plans import NoiseSummary, Plan, Resources
 from discreet.problems.results import Output, Result
 from discreet.solvers.saddle.spds import Part
-from discreet_client import secure_sum
-from discreet_client.best_responses import windows
-from discreet_client.exposure import NOTHING_OPENED, Opens
-from discreet_client.exposure import Exposure as Accepted
-from discreet_client.federation import spoken
-from discreet_client.packing import OutOfRange, box_bound
-from discreet_client.paillier import SMALLEST_KEY_BITS
-from discreet_client.prices import exponent
+from discreet_agent import secure_sum
+from discreet_agent.best_responses import windows
+from discreet_agent.exposure import NOTHING_OPENED, Opens
+from discreet_agent.exposure import Exposure as Accepted
+from discreet_agent.federation import spoken
+from discreet_agent.packing import OutOfRange, box_bound
+from discreet_agent.paillier import SMALLEST_KEY_BITS
+from discreet_agent.prices import exponent
 
 # Request ------------------------------------------------------------------------------------------
 # The fields of a coupled quadratic program, and what follows from them alone.
@@ -722,7 +722,7 @@ def noise_event(
     the agent itself, and the contribution is scaled to the clip afterwards. A steep cost moves x
     farther within the box but does not change the sensitivity, so no Lipschitz constant is needed;
     a cost only must have a slope everywhere in the box, or x would not be a number
-    (`discreet_client.cost_terms`). What an agent sends depends on its data and on the opened sums,
+    (`discreet_agent.cost_terms`). What an agent sends depends on its data and on the opened sums,
     noise included, so the rounds compose adaptively.
     """
     if clip == 0:

@@ -26,14 +26,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.problems.coupled_qp.attacks import CAPS, CURVATURES, GRID, NEEDS
-from discreet_client.arithmetic import box_minimum
-from discreet_client.best_responses import Own, Responder, own_haze
-from discreet_client.convex_sets import Box
-from discreet_client.cost_terms import PiecewiseLinear
-from discreet_client.costs import ConvexCost, QuadraticCost
-from discreet_client.packing import box_bound
-from discreet_client.priced_rounds import MOST_ROUNDS, PricedRounds
-from discreet_client.prices import Due, Prices, exponent
+from discreet_agent.arithmetic import box_minimum
+from discreet_agent.best_responses import Own, Responder, own_haze
+from discreet_agent.convex_sets import Box
+from discreet_agent.cost_terms import PiecewiseLinear
+from discreet_agent.costs import ConvexCost, QuadraticCost
+from discreet_agent.packing import box_bound
+from discreet_agent.priced_rounds import MOST_ROUNDS, PricedRounds
+from discreet_agent.prices import Due, Prices, exponent
 
 Floats = NDArray[np.float64]
 BOUND = 2.0**20

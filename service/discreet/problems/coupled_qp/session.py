@@ -14,7 +14,7 @@ from discreet.problems.contents import Released
 from discreet.problems.coupled_qp.data import Floats
 from discreet.problems.federation import Member, Session, SessionFailed
 from discreet.problems.plans import Plan
-from discreet_client import secure_sum
+from discreet_agent import secure_sum
 
 
 class SumSession(Session):

@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 
 from discreet.errors import InvalidInput
 from discreet.problems.coupled_qp.data import AgentData, OperatorData, part_of
-from discreet_client.convex_sets import Box, BudgetedBox
-from discreet_client.costs import QuadraticCost
-from discreet_client.mpc import over_time, prices
-from discreet_client.mpc.inputs import input_of
-from discreet_client.mpc.own_programs import OwnProgram, columns
-from discreet_client.mpc.responses import Response
-from discreet_client.mpc.terms import Terms
+from discreet_agent.convex_sets import Box, BudgetedBox
+from discreet_agent.costs import QuadraticCost
+from discreet_agent.mpc import over_time, prices
+from discreet_agent.mpc.inputs import input_of
+from discreet_agent.mpc.own_programs import OwnProgram, columns
+from discreet_agent.mpc.responses import Response
+from discreet_agent.mpc.terms import Terms
 
 Floats = NDArray[np.float64]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from discreet_client.mpc.terms import MOST_KEYS, STATISTICAL_BITS, Terms
+from discreet_agent.mpc.terms import MOST_KEYS, STATISTICAL_BITS, Terms
 
 
 def comparisons(terms: Terms) -> int:

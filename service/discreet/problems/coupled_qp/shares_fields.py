@@ -17,7 +17,7 @@ from discreet.problems.coupled_qp.data import (
 )
 from discreet.problems.federation import FederationTerms
 from discreet.problems.numbers import Frozen, Real
-from discreet_client.mpc.terms import MOST_ITERATIONS, Terms
+from discreet_agent.mpc.terms import MOST_ITERATIONS, Terms
 
 PROTOCOL_NAME = "mpc"
 

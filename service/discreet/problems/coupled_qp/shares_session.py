@@ -12,10 +12,10 @@ import numpy as np
 from discreet.privacy.noise import Noise
 from discreet.problems.contents import Released
 from discreet.problems.federation import Member, Session, SessionFailed
-from discreet_client.federation import signing
-from discreet_client.federation.identity import Identity
-from discreet_client.mpc import evidence, keys, member
-from discreet_client.mpc.terms import Terms
+from discreet_agent.federation import signing
+from discreet_agent.federation.identity import Identity
+from discreet_agent.mpc import evidence, keys, member
+from discreet_agent.mpc.terms import Terms
 
 
 class SharesSession(Session):

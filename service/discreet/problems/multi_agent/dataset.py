@@ -32,9 +32,9 @@ from discreet.solvers.saddle.convexity import (
 )
 from discreet.solvers.saddle.expression_programs import MAX_INSTRUCTIONS, compiled
 from discreet.solvers.saddle.saddle_point import Group, saddle_problem
-from discreet_client.convex_sets import Polytope
-from discreet_client.expressions import FUNCTIONS, Expression, ExpressionError, derivative, parse
-from discreet_client.projections import onto, polytope_rows
+from discreet_agent.convex_sets import Polytope
+from discreet_agent.expressions import FUNCTIONS, Expression, ExpressionError, derivative, parse
+from discreet_agent.projections import onto, polytope_rows
 
 # Synthesis ----------------------------------------------------------------------------------------
 # Synthetic objectives of public agents: each prefers a state of its own within its bounds.
@@ -248,7 +248,7 @@ class Announcement(Frozen):
 
     @property
     def within(self) -> dict[str, Any] | None:
-        """The set apart from the box, in the form of `discreet_client.projections.onto`."""
+        """The set apart from the box, in the form of `discreet_agent.projections.onto`."""
         found = {name: getattr(self, name) for name in SETS if getattr(self, name) is not None}
         return {name: one.model_dump() for name, one in found.items()} or None
 

@@ -17,7 +17,7 @@ from discreet.problems.multi_agent.request import MultiAgentRequest
 from discreet.problems.multi_agent.session import STATE
 from discreet.problems.numbers import Budget
 from discreet.problems.plans import Plan
-from discreet_client.federation import history, signing
+from discreet_agent.federation import history, signing
 
 MADE_UP = (
     "The constraints are made up: put those that your agents share in their place, each an "

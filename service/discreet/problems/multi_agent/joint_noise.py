@@ -30,7 +30,7 @@ from discreet.solvers.saddle.intervals import Box
 from discreet.solvers.saddle.noise_split import sparse_split, split
 from discreet.solvers.saddle.saddle_point import Group, Outputs, SaddleProblem
 from discreet.solvers.saddle.set_kernels import most_turns
-from discreet_client.expressions import Expression, ExpressionError
+from discreet_agent.expressions import Expression, ExpressionError
 
 ROUNDING = 1e-9
 """Allowance for rounding in sensitivities and scales themselves."""

@@ -28,18 +28,18 @@ from discreet.problems.plans import Plan
 from discreet.solvers.saddle import saddle_point
 from discreet.solvers.saddle.intervals import Box
 from discreet.solvers.saddle.saddle_point import Outputs
-from discreet_client import sparse_sum
-from discreet_client.exposure import MOST_ROUNDS
-from discreet_client.expressions import Expression, gradient, value
-from discreet_client.federation import history, signing, spoken
-from discreet_client.packing import Integers
-from discreet_client.secure_sum.errors import Missing, SecureSumError, Tampered, Unacceptable
-from discreet_client.secure_sum.noise import NOISE_TAIL
-from discreet_client.sparse_sum import exchanges
-from discreet_client.sparse_sum import exchanges as sparse
-from discreet_client.sparse_sum.conversation import SETTING_UP, Conductor, Step
-from discreet_client.sparse_sum.plan import SECURITY_BITS
-from discreet_client.sparse_sum.wire import bitmap
+from discreet_agent import sparse_sum
+from discreet_agent.exposure import MOST_ROUNDS
+from discreet_agent.expressions import Expression, gradient, value
+from discreet_agent.federation import history, signing, spoken
+from discreet_agent.packing import Integers
+from discreet_agent.secure_sum.errors import Missing, SecureSumError, Tampered, Unacceptable
+from discreet_agent.secure_sum.noise import NOISE_TAIL
+from discreet_agent.sparse_sum import exchanges
+from discreet_agent.sparse_sum import exchanges as sparse
+from discreet_agent.sparse_sum.conversation import SETTING_UP, Conductor, Step
+from discreet_agent.sparse_sum.plan import SECURITY_BITS
+from discreet_agent.sparse_sum.wire import bitmap
 
 MOST_SUMS = 10_000
 """Steps of a job with masks: each is four exchanges of all agents."""
@@ -323,7 +323,7 @@ agent that knows only those stops."""
 
 class MaskedSession(CloudSession):
     """The cloud of masked sums: four exchanges a step, in which single agents are delivered what
-    `discreet_client.sparse_sum.Conductor` has for them.
+    `discreet_agent.sparse_sum.Conductor` has for them.
 
     It never has a state, nor a value without noise: what it opens is the sum over an exchange's
     survivors, noise included. Who is not in a sum counts with its public middle, as in

@@ -50,11 +50,11 @@ from discreet.problems.results import LEVEL, Expected, Output, Result
 from discreet.solvers.saddle import saddle_point
 from discreet.solvers.saddle.intervals import Box
 from discreet.solvers.saddle.saddle_point import Outputs
-from discreet_client.expressions import Expression, parse
-from discreet_client.federation import history
-from discreet_client.sparse_sum import exchanges as sparse_exchanges
-from discreet_client.sparse_sum.conversation import longest_answer
-from discreet_client.sparse_sum.plan import FAILURE_UNITS
+from discreet_agent.expressions import Expression, parse
+from discreet_agent.federation import history
+from discreet_agent.sparse_sum import exchanges as sparse_exchanges
+from discreet_agent.sparse_sum.conversation import longest_answer
+from discreet_agent.sparse_sum.plan import FAILURE_UNITS
 
 DRAWS_A_SECOND = 400_000
 OPERATION_SECONDS = 12e-9

@@ -28,7 +28,7 @@ class NoisyGradient(TypedDict):
 
 class Agreement(TypedDict):
     """What agents signed about all broadcasts:
-    `discreet_client.federation.history.unsigned_of_result`."""
+    `discreet_agent.federation.history.unsigned_of_result`."""
 
     history: str
     signatures: dict[str, str]

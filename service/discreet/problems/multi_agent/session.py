@@ -20,7 +20,7 @@ from discreet.problems.plans import Plan
 from discreet.solvers.saddle import saddle_point
 from discreet.solvers.saddle.saddle_point import Outputs
 from discreet.solvers.saddle.set_kernels import in_closed_form
-from discreet_client.federation import history
+from discreet_agent.federation import history
 
 PATH_POINTS = 100
 """Length of the multiplier path that is published; a public figure."""
@@ -37,7 +37,7 @@ class CloudSession(Session):
 
     Round k - 1 brings the states x_k; the reply is the noised outputs at x_k and the multipliers of
     the next step, as big-endian doubles. The opening has only the first multipliers. Every
-    broadcast begins with the digest of the one before (`discreet_client.federation.history`). The
+    broadcast begins with the digest of the one before (`discreet_agent.federation.history`). The
     round after the last step collects the agents' signatures of the end of this chain; the last
     broadcast repeats the previous one and contains all signatures, for all agents.
 

@@ -31,7 +31,7 @@ from discreet.solvers.saddle.intervals import Box, Interval, Work, bounds, value
 from discreet.solvers.saddle.moves import Moves
 from discreet.solvers.saddle.saddle_point import SaddleProblem
 from discreet.solvers.saddle.suprema import supremum
-from discreet_client.expressions import (
+from discreet_agent.expressions import (
     ZERO,
     Call,
     Expression,

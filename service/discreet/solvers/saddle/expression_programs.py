@@ -21,7 +21,7 @@ import numba
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet_client.expressions import (
+from discreet_agent.expressions import (
     Call,
     Expression,
     ExpressionError,

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet_client.expressions import (
+from discreet_agent.expressions import (
     Call,
     Expression,
     Negation,

@@ -37,8 +37,8 @@ from discreet.solvers.saddle import expression_programs, normal_noise
 from discreet.solvers.saddle.expression_programs import Codes, Program, Words, compiled
 from discreet.solvers.saddle.intervals import Box
 from discreet.solvers.saddle.set_kernels import Sets, project_sets, sets_of
-from discreet_client.expressions import ZERO, Expression, derivative, gradient
-from discreet_client.updates import tikhonov_sizes
+from discreet_agent.expressions import ZERO, Expression, derivative, gradient
+from discreet_agent.updates import tikhonov_sizes
 
 # Saddle kernels -----------------------------------------------------------------------------------
 # Compiled kernels of the cloud's iteration: the outputs of a step, rounded to the noise's grid, and
@@ -261,7 +261,7 @@ class SaddleProblem:
 @dataclass(frozen=True)
 class Group:
     """An agent with several adjacent coordinates; `within`: its set apart from the box, in the form
-    of `discreet_client.projections.onto`."""
+    of `discreet_agent.projections.onto`."""
 
     name: str
     coordinates: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Compiled projections on agents' sets: `discreet_client.projections`, which has the derivation, in
+"""Compiled projections on agents' sets: `discreet_agent.projections`, which has the derivation, in
 numba.
 
     project_sets(sets, lower, upper, states)      in place, every agent that has a set
@@ -16,7 +16,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet_client.projections import FARTHEST, polytope_rows
+from discreet_agent.projections import FARTHEST, polytope_rows
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -47,7 +47,7 @@ class Sets(NamedTuple):
 
 def sets_of(groups: Sequence[tuple[int, int, dict[str, Any] | None]], coordinates: int) -> Sets:
     """The sets of agents: begin and end of each agent's coordinates, and its set in the form of
-    `discreet_client.projections.onto`."""
+    `discreet_agent.projections.onto`."""
     given = [(begin, end, within) for begin, end, within in groups if within is not None]
     centre, rows = np.zeros(coordinates), []
     row, entry = [0], []

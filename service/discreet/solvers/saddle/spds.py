@@ -3,7 +3,7 @@ is private.
 
 `min F(x) = ½|Σ A_u,i x_i + c|² + Σ f_i(x_i)`, `x_i` in X_i, `Σ A_g,i x_i + d <= 0` (Huo & Liu, eq.
 1; f_i convex, in their example `|A_q,i x_i|² + a_l,i·x_i` and a constant). It is the plaintext
-counterpart of the encrypted run: the steps are those of the agents, from `discreet_client.updates`,
+counterpart of the encrypted run: the steps are those of the agents, from `discreet_agent.updates`,
 and with `resolution` the contributions are rounded as there.
 
 The shrunken step is that of Liu, Phanivong, Shi, Callaway (2019); the regularized one that of
@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.solvers.errors import InvalidArgument
-from discreet_client.convex_sets import ConvexSet
-from discreet_client.costs import Cost
-from discreet_client.updates import Participant, Steps
+from discreet_agent.convex_sets import ConvexSet
+from discreet_agent.costs import Cost
+from discreet_agent.updates import Participant, Steps
 
 Floats = NDArray[np.float64]
 
@@ -44,7 +44,7 @@ class Solution:
     `x`: float64[k_i] for each agent; `multipliers`: float64[m_g]; `objective`: F(x); `violation`:
     the largest entry of `Σ A_g x + d` above zero; `change`: the largest move of a sum or of a
     multiplier in the last iteration, which short steps make short: it does not say how far the
-    optimum is (`discreet_client.settling` does).
+    optimum is (`discreet_agent.settling` does).
     """
 
     x: tuple[Floats, ...]

@@ -24,7 +24,7 @@ from discreet.solvers.saddle.intervals import (
     single,
     value_bounds,
 )
-from discreet_client.expressions import Expression, ExpressionError, derivative
+from discreet_agent.expressions import Expression, ExpressionError, derivative
 
 TOLERANCE = 1e-7
 """Default relative distance of the two sides of a supremum."""

@@ -32,8 +32,8 @@ from discreet.usecases import budgets, rpc_tls
 from discreet.usecases.access import require
 from discreet.usecases.services import Services
 from discreet.usecases.sessions import records
-from discreet_client.federation import signing, spoken
-from discreet_client.federation.links import Link
+from discreet_agent.federation import signing, spoken
+from discreet_agent.federation.links import Link
 
 TOKEN_BYTES = 24
 TOKEN_HOURS = 24

@@ -25,8 +25,8 @@ from discreet.usecases import budgets
 from discreet.usecases.access import require
 from discreet.usecases.services import Services
 from discreet.usecases.sessions import exposures, records
-from discreet_client.federation import signing, spoken
-from discreet_client.federation.rosters import VERSION as ROSTER_VERSION
+from discreet_agent.federation import signing, spoken
+from discreet_agent.federation.rosters import VERSION as ROSTER_VERSION
 
 _FINGERPRINT = re.compile("[0-9a-f]{64}")
 READERS = ("owner", "analyst", "auditor")
