@@ -22,8 +22,9 @@ COPY pyproject.toml README.md LICENSE ./
 COPY docs docs
 COPY migrations migrations
 COPY service service
+COPY clients/agent clients/agent
 COPY clients/python clients/python
-RUN /opt/discreet/bin/python -m pip wheel --quiet --no-index --no-build-isolation --no-deps --wheel-dir /opt/wheels ./clients/python . \
+RUN /opt/discreet/bin/python -m pip wheel --quiet --no-index --no-build-isolation --no-deps --wheel-dir /opt/wheels ./clients/agent ./clients/python . \
  && /opt/discreet/bin/python -m pip install --quiet --no-index --no-deps /opt/wheels/*.whl
 # Some 300 MB of what packages bring are never loaded here: their tests and headers, SCS with MKL, Arrow's Flight, and a PostgreSQL
 # (this image is for one that stands elsewhere).

@@ -113,7 +113,7 @@ sdk: ## write the generated parts of both SDKs again, after a change of the cont
 
 protos: ## write the gRPC stubs again, after a change of protos/
 	$(call bootstrap,test)
-	@PYTHONPATH=clients/python .venv/bin/python -m discreet_agent.stubs.generate protos clients/python
+	@PYTHONPATH=clients/agent .venv/bin/python -m discreet_agent.stubs.generate protos clients/agent
 
 docs: ## the documentation as a site, in .site/
 	$(call bootstrap,all)
@@ -126,7 +126,7 @@ up: ## run the service here until Ctrl-C
 
 # UPGRADE=1 looks for newer versions; otherwise only what pyproject.toml changed is resolved anew.
 COMPILE = .venv/bin/python -m uv pip compile --quiet --universal --python-version $(firstword $(PYTHONS)) --generate-hashes \
-	--no-emit-index-url --no-emit-find-links --no-header --no-annotate --no-emit-package discreet-client
+	--no-emit-index-url --no-emit-find-links --no-header --no-annotate --no-emit-package discreet-agent --no-emit-package discreet-client
 lock: ## resolve the dependencies of pyproject.toml again (UPGRADE=1: to their newest versions)
 	$(call bootstrap,test)
 	@$(COMPILE) $(if $(UPGRADE),--upgrade) pyproject.toml --extra dev -o .ci/lock/test.txt

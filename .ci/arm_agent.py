@@ -24,7 +24,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 VEHICLES = 4
-NEEDED = ("cryptography", "grpcio", "httpx", "numpy", "phe", "platformdirs", "protobuf", "tzdata")
+NEEDED = ("cryptography", "grpcio", "numpy", "phe", "protobuf")
 AGENT = """
 import json, platform, resource, runpy, sys
 from importlib.util import find_spec
@@ -45,7 +45,7 @@ def run(*command: str | Path, **named: Any) -> str:
 
 
 def make_root(place: Path) -> None:
-    """Debian for arm64 with a Python that has what the client imports, but gmpy2."""
+    """Debian for arm64 with a Python that has what an agent imports, but gmpy2."""
     packages = "python3,python3-venv,ca-certificates"
     suite = re.search(r"VERSION_CODENAME=(\w+)", Path("/etc/os-release").read_text())
     assert suite is not None
@@ -106,7 +106,7 @@ def session(folder: Path, place: Path, port: int) -> list[dict[str, Any]]:
     job = discreet("submit", "job.json").split()[-1]
     text = discreet("session", "tokens", job, "--count", str(VEHICLES))
     tokens = sorted(set(re.findall(r"dsc://\S+", text)))
-    shutil.copytree(ROOT / "clients/python", place / "client", dirs_exist_ok=True)
+    shutil.copytree(ROOT / "clients/agent", place / "client", dirs_exist_ok=True)
     files_there = place / "agent"
     shutil.rmtree(files_there, ignore_errors=True)
     files_there.mkdir()

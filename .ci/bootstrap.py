@@ -23,7 +23,7 @@ STAMP = VENV / "bootstrap.json"
 LOG = VENV / "bootstrap.log"
 LOCKS = ("runtime", "test", "all")  # each contains the one before
 BESIDE = {"chart": "test"}  # a lock that is installed beside another one
-PROJECT = ("pyproject.toml", "clients/python/pyproject.toml")
+PROJECT = ("pyproject.toml", "clients/agent/pyproject.toml", "clients/python/pyproject.toml")
 OLDEST, NEWEST = (3, 11), (3, 13)
 
 ENVIRONMENT = {
@@ -87,14 +87,16 @@ def bootstrap(kind: str) -> None:
         stamp["locks"][wanted] = digests[wanted]
         write_stamp(stamp)
     if stamp["project"] != project:
-        say("installing discreet and discreet-client (editable)")
+        say("installing discreet, discreet-agent and discreet-client (editable)")
         pip(
             stamp,
-            2,
+            3,
             "install",
             "--no-index",
             "--no-build-isolation",
             "--no-deps",
+            "-e",
+            "clients/agent",
             "-e",
             "clients/python",
             "-e",
@@ -203,7 +205,7 @@ def pip(stamp: dict, count: int, *arguments: str) -> None:
                 progress(seen, count)
             elif line.startswith("Installing collected"):
                 write_stamp(stamp | {"unpacking": True})
-                if count > 2:
+                if count > 3:
                     say("all packages are here; unpacking")
         process.wait()
     if process.returncode != 0:

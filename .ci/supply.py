@@ -42,6 +42,7 @@ PAGE = ROOT / "docs" / "licences.md"
 SBOM = ROOT / "build" / "sbom.json"
 DISTRIBUTIONS = {
     "discreet": ("service", "migrations", "docs", "pyproject.toml", "README.md"),
+    "discreet-agent": ("clients/agent",),
     "discreet-client": ("clients/python",),
 }
 """What each wheel is built from."""

@@ -31,7 +31,7 @@ def layers() -> list[list[str]]:
     (found,) = (
         one["layers"]
         for one in contracts
-        if one["type"] == "layers" and one["containers"] == ["discreet"]
+        if one["type"] == "layers" and one.get("containers") == ["discreet"]
     )
     return [[name.strip() for name in layer.split("|")] for layer in found]
 
@@ -130,7 +130,8 @@ def counts() -> str:
     service = "service/discreet"
     rooms = {path.relative_to(ROOT / service).parts[0] for path in tracked(f"{service}/*.py")}
     places = {room: f"{service}/{room}" + "/*.py" * ("." not in room) for room in sorted(rooms)}
-    places |= {"service": "service/*.py", "clients/python": "clients/python/*.py"}
+    places["service"] = "service/*.py"
+    places |= {name: f"{name}/*.py" for name in ("clients/agent", "clients/python")}
     table = [("room", "files", "lines", "statements", "statements a file"), ("---",) * 5]
     for name, pattern in {**places, "tests": "tests/*.py"}.items():
         sizes = size_of(tracked(pattern))

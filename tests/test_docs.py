@@ -17,6 +17,7 @@ import pytest
 from discreet.web.codes import CODES
 from tests import rooms, tables
 from tests.conftest import DEADLINE_SECONDS, Installation
+from tests.test_imports import ROOTS
 
 ROOT = Path(__file__).parents[1]
 DOCS = sorted((ROOT / "docs").rglob("*.md"))
@@ -87,14 +88,11 @@ def test_the_tables_of_kinds_are_those_of_the_registry(name: str) -> None:
 
 def test_papers_name_modules_that_exist() -> None:
     for name in re.findall(
-        r"`((?:solvers|privacy|problems|reproduce|discreet_client)/[a-z_/]+(?:\.py)?/?)",
+        r"`((?:solvers|privacy|problems|reproduce|discreet_agent|discreet_client)/[a-z_/]+(?:\.py)?/?)",
         text("papers"),
     ):
-        base = (
-            ROOT / "clients/python"
-            if name.startswith("discreet_client")
-            else ROOT / "service/discreet"
-        )
+        package = name.partition("/")[0]
+        base = ROOTS[package] if package in ROOTS else ROOT / "service/discreet"
         assert (base / name).exists(), name
 
 

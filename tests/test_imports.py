@@ -12,7 +12,11 @@ import pytest
 from discreet.problems import KINDS
 
 ROOT = Path(__file__).parents[1]
-ROOTS = {"discreet": ROOT / "service", "discreet_client": ROOT / "clients" / "python"}
+ROOTS = {
+    "discreet": ROOT / "service",
+    "discreet_agent": ROOT / "clients" / "agent",
+    "discreet_client": ROOT / "clients" / "python",
+}
 GENERATED = ("discreet_client.rest", "discreet_agent.stubs")
 
 EXCEPTIONS: dict[tuple[str, str], str] = {}

@@ -60,7 +60,9 @@ def test_every_place_names_the_same_pythons(supply: ModuleType, bootstrap: Modul
     tools, oldest = settings("pyproject.toml")["tool"], known[0]
     assert tools["mypy"]["python_version"] == oldest
     assert tools["ruff"]["target-version"] == f"py{oldest.replace('.', '')}"
-    assert settings("clients/python/pyproject.toml")["project"]["requires-python"] == f">={oldest}"
+    for part in ("agent", "python"):
+        project = settings(f"clients/{part}/pyproject.toml")["project"]
+        assert project["requires-python"] == f">={oldest}"
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     assert re.findall(r"^PYTHONS = (.*)$", makefile, re.MULTILINE) == [" ".join(known)]
     assert [f"{major}.{minor}" for major, minor in (bootstrap.OLDEST, bootstrap.NEWEST)] == [

@@ -75,6 +75,7 @@ LOADED_BY_NAME = {
 
 CODE = {
     "pyproject.toml": ("service", "migrations"),
+    "clients/agent/pyproject.toml": ("clients/agent/discreet_agent",),
     "clients/python/pyproject.toml": ("clients/python/discreet_client",),
 }
 
@@ -157,7 +158,8 @@ def test_a_stale_page_is_found(
 
 
 @pytest.mark.parametrize(
-    "distribution", [pytest.param("discreet", marks=pytest.mark.long), "discreet-client"]
+    "distribution",
+    [pytest.param("discreet", marks=pytest.mark.long), "discreet-agent", "discreet-client"],
 )
 def test_wheels_are_the_same_bytes_wherever_they_are_built(
     supply: ModuleType, distribution: str, capsys: pytest.CaptureFixture[str]

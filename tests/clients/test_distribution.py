@@ -1,5 +1,5 @@
-"""The client stands alone: what is generated in it is up to date, it needs what its pyproject.toml
-says, no more, and its wheel does what its README says."""
+"""The clients stand alone: what is generated in them is up to date, their wheels need what their
+pyproject.toml says, no more, and do what their READMEs say."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import sys
 import sysconfig
 import tomllib
 import zipfile
+from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +20,21 @@ from discreet_agent.stubs.generate import PACKAGE, generate
 from tests.conftest import Installation
 
 ROOT = Path(__file__).parents[2]
-CLIENT = ROOT / "clients" / "python"
+AGENT, SDK = ROOT / "clients" / "agent", ROOT / "clients" / "python"
+FOLDERS = {"discreet_agent": AGENT, "discreet_client": SDK}
+NEEDED = {
+    "discreet_agent": ["cryptography", "grpcio", "numpy", "phe", "protobuf"],
+    "discreet_client": ["discreet-agent==0.1.0", "httpx", "numpy", "platformdirs", "tzdata"],
+}
+EXTRAS = {
+    "discreet_agent": ["fast", "mpc"],
+    "discreet_client": ["arrow", "excel", "omx", "pandas", "plot", "progress"],
+}
+
+
+def project(package: str) -> dict[str, Any]:
+    found: dict[str, Any] = tomllib.loads((FOLDERS[package] / "pyproject.toml").read_text())
+    return dict(found["project"])
 
 
 def test_the_committed_stubs_are_those_of_the_protocol(tmp_path: Path) -> None:
@@ -26,197 +42,189 @@ def test_the_committed_stubs_are_those_of_the_protocol(tmp_path: Path) -> None:
     made = {path.name: path.read_text() for path in (tmp_path / PACKAGE).iterdir()}
     assert set(made) == {"federation_pb2.py", "federation_pb2.pyi", "federation_pb2_grpc.py"}
     for name, text in made.items():
-        assert (CLIENT / PACKAGE / name).read_text() == text, "run `make protos`"
+        assert (AGENT / PACKAGE / name).read_text() == text, "run `make protos`"
 
 
-IMPORT_ALL = """
-import importlib, importlib.metadata, pkgutil, sys, sysconfig
-from pathlib import Path
-
-client, *named = sys.argv[1:]
-sys.path.insert(0, client)
-allowed = set(named)
-packages = importlib.metadata.packages_distributions()
-waiting = list(named)
-while waiting:  # what those need in turn
-    try:
-        needs = importlib.metadata.requires(waiting.pop()) or []
-    except importlib.metadata.PackageNotFoundError:
-        continue
-    for need in needs:
-        if "extra ==" not in need:
-            name = need.split(";")[0].split("[")[0].strip()
-            for mark in "<>=!~ (":
-                name = name.split(mark)[0]
-            if name not in allowed:
-                allowed.add(name)
-                waiting.append(name)
-
-class Refuse:
-    def find_spec(self, name, path=None, target=None):
-        top = name.partition(".")[0]
-        of = {one.lower().replace("_", "-") for one in packages.get(top, [])}
-        if top == "discreet" or (of and top not in sys.stdlib_module_names and not of & allowed):
-            raise ModuleNotFoundError(f"{name} is not among the client's dependencies", name=name)
-
-sys.meta_path.insert(0, Refuse())
-import discreet_client
-for module in pkgutil.walk_packages(discreet_client.__path__, "discreet_client."):
-    if module.name != "discreet_agent.__main__":
-        importlib.import_module(module.name)
-from discreet_client.answers import Answer
-from discreet_client.errors import MissingExtra
-answer = Answer({"job": {"id": "job_1"}, "result": {"x": [1.0]}}, {"big": b""})
-for extra, use in (("pandas", answer.frame), ("arrow", answer.table)):
-    try:
-        use("big")
-    except MissingExtra as missing:
-        assert f"discreet-client[{extra}]" in str(missing)
-    else:
-        raise AssertionError(f"{extra} was not missed")
-assert answer.x.tolist() == [1.0]
-for heavy in ("scipy", "sqlalchemy", "pydantic", "fastapi", "discreet"):
-    assert heavy not in sys.modules, heavy
-    try:
-        importlib.import_module(heavy)
-    except ModuleNotFoundError:
-        continue
-    raise AssertionError(f"{heavy} was not refused")
-print("fine")
-"""
+@pytest.mark.parametrize("package", FOLDERS)
+def test_a_client_declares_what_it_needs(package: str) -> None:
+    assert sorted(project(package)["dependencies"]) == NEEDED[package]
+    assert sorted(project(package)["optional-dependencies"]) == EXTRAS[package]
 
 
-def test_the_client_imports_its_own_dependencies_only() -> None:
-    """In a process where every other package is refused, as if it were not installed."""
-    project = tomllib.loads((CLIENT / "pyproject.toml").read_text())["project"]
-    named = project["dependencies"]
-    assert sorted(named) == [
-        "attrs",
-        "cryptography",
-        "gmpy2",
-        "grpcio",
-        "httpx",
-        "numpy",
-        "phe",
-        "platformdirs",
-        "protobuf",
-        "tzdata",
-    ]
-    done = subprocess.run(
-        [sys.executable, "-c", IMPORT_ALL, str(CLIENT), *named],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd="/",
-    )
-    assert done.stdout == "fine\n", done.stderr
+# Wheels, where nothing is but what they declare --------------------------------------------------
 
 
-def test_the_command_is_the_declared_one() -> None:
-    project = tomllib.loads((CLIENT / "pyproject.toml").read_text())["project"]
-    module, _, function = project["scripts"]["discreet-agent"].partition(":")
-    call = f"import sys; from {module} import {function}; sys.exit({function}(['--help']))"
-    done = subprocess.run([sys.executable, "-c", call], capture_output=True, text=True, check=True)
-    for option in ("--token", "--problem", "--identity", "--ledger", "--limit-epsilon"):
-        assert option in done.stdout
+def needed(names: list[str], found: set[str] | None = None) -> set[str]:
+    """The distributions that these need, and those in turn, without extras."""
+    found = set() if found is None else found
+    for need in names:
+        name = re.split(r"[\[<>=!~ ;(]", need)[0].lower().replace("_", "-")
+        if "extra ==" in need or name in found or name == "discreet-agent":
+            continue
+        try:
+            needs = metadata.requires(name) or []
+        except metadata.PackageNotFoundError:
+            continue  # of another platform or version
+        found.add(name)
+        needed(needs, found)
+    return found
 
 
-# The wheel, where the service is not --------------------------------------------------------------
+class Environment:
+    """One interpreter, with these wheels and of this environment's packages those alone that they
+    declare."""
+
+    def __init__(self, folder: Path, packages: list[str], wheels: list[Path]) -> None:
+        command = [sys.executable, "-m", "venv", "--without-pip", str(folder)]
+        subprocess.run(command, check=True)
+        self.python = folder / "bin" / "python"
+        (self.site,) = folder.glob("lib/python*/site-packages")
+        self.third = needed([need for name in packages for need in NEEDED[name]])
+        here = Path(sysconfig.get_path("purelib"))
+        for name in self.third:
+            for file in metadata.files(name) or []:
+                if file.suffix != ".pyc" and ".." not in file.parts:
+                    (self.site / file).parent.mkdir(parents=True, exist_ok=True)
+                    (self.site / file).symlink_to(here / file)
+        install = ["pip", "install", "--quiet", "--offline", "--python", str(self.python)]
+        subprocess.run(
+            [sys.executable, "-m", "uv", *install, "--no-deps", *map(str, wheels)], check=True
+        )
+
+    def run(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        """Run it elsewhere, without this repository in its path."""
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("PYTHON", "DISCREET"))
+        }
+        return subprocess.run(
+            [str(self.python), *arguments],
+            cwd="/",
+            env={**kept, **environment},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def megabytes(self) -> float:
+        """What is installed beside NumPy and the compiled copies of Python's files."""
+        files = (path for path in self.site.rglob("*") if path.is_file())
+        numpy = ("numpy", "numpy.libs")
+        kept = (
+            path
+            for path in files
+            if path.suffix != ".pyc" and path.relative_to(self.site).parts[0] not in numpy
+        )
+        return sum(path.stat().st_size for path in kept) / 1e6
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The client's wheel, built without a network."""
-    folder = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
-    subprocess.run(command, cwd=CLIENT, capture_output=True, check=True)
-    (made,) = folder.glob("*.whl")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Both wheels, built without a network."""
+    made = {}
+    for package, folder in FOLDERS.items():
+        out = tmp_path_factory.mktemp("wheel")
+        command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(out)]
+        subprocess.run(command, cwd=folder, capture_output=True, check=True)
+        (made[package],) = out.glob("*.whl")
     return made
 
 
 @pytest.fixture(scope="module")
-def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The interpreter of an environment with the wheel, and with the third parties' packages of
-    this one.
-
-    A line of a .pth file is a folder to import from; the .pth files in that folder, by which the
-    service and the client itself are installed here, are not read.
-    """
-    folder = tmp_path_factory.mktemp("alone") / "venv"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
-    interpreter = folder / "bin" / "python"
-    install = [
-        "pip",
-        "install",
-        "--quiet",
-        "--offline",
-        "--no-deps",
-        "--python",
-        str(interpreter),
-        str(wheel),
-    ]
-    subprocess.run([sys.executable, "-m", "uv", *install], check=True)
-    (site,) = folder.glob("lib/python*/site-packages")
-    (site / "third_parties.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    return interpreter
+def agent(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    """Where the agent's wheel is, and no SDK."""
+    folder = tmp_path_factory.mktemp("agent") / "venv"
+    return Environment(folder, ["discreet_agent"], [wheels["discreet_agent"]])
 
 
-def alone(python: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run it elsewhere, without this repository in its path."""
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("PYTHON", "DISCREET"))
-    }
-    return subprocess.run(
-        [str(python), *arguments],
-        cwd="/",
-        env={**kept, **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+@pytest.fixture(scope="module")
+def sdk(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    """Where both wheels are."""
+    folder = tmp_path_factory.mktemp("sdk") / "venv"
+    return Environment(folder, list(FOLDERS), list(wheels.values()))
 
 
-def test_the_wheel_is_whole(wheel: Path) -> None:
-    with zipfile.ZipFile(wheel) as archive:
+@pytest.mark.parametrize("package", FOLDERS)
+def test_a_wheel_is_whole(wheels: dict[str, Path], package: str) -> None:
+    with zipfile.ZipFile(wheels[package]) as archive:
         names = set(archive.namelist())
-        (metadata,) = (name for name in names if name.endswith(".dist-info/METADATA"))
-        described = archive.read(metadata).decode()
-    files = [path for path in (CLIENT / "discreet_client").rglob("*") if path.is_file()]
+        (described,) = (name for name in names if name.endswith(".dist-info/METADATA"))
+        text = archive.read(described).decode()
+    files = [path for path in (FOLDERS[package] / package).rglob("*") if path.is_file()]
     inside = {
-        path.relative_to(CLIENT).as_posix() for path in files if "__pycache__" not in path.parts
+        path.relative_to(FOLDERS[package]).as_posix()
+        for path in files
+        if "__pycache__" not in path.parts
     }
-    assert "discreet_client/py.typed" in inside
-    assert "discreet_client/rest/models.py" in inside
+    assert f"{package}/py.typed" in inside
     assert inside == {name for name in names if ".dist-info/" not in name}
-    for extra in ("arrow", "pandas", "progress"):
-        assert f"Provides-Extra: {extra}" in described
+    for extra in EXTRAS[package]:
+        assert f"Provides-Extra: {extra}" in text
 
 
-def test_the_wheel_works_without_the_service(python: Path) -> None:
-    code = """
-import importlib.util, discreet_client
-# Of the service its migrations alone are there.
-assert importlib.util.find_spec("discreet.settings") is None
-for name in discreet_client.__all__:
-    getattr(discreet_client, name)
-import discreet_agent
-print(discreet_client.__file__)
+ALL = """
+import importlib, importlib.util, pkgutil, sys
+package = importlib.import_module(sys.argv[1])
+for module in pkgutil.walk_packages(package.__path__, f"{sys.argv[1]}."):
+    if not module.name.endswith("__main__"):
+        importlib.import_module(module.name)
+for name in package.__all__:
+    getattr(package, name)
+print(package.__file__)
+print(*(name for name in sys.argv[2:] if importlib.util.find_spec(name)))
 """
-    done = alone(python, "-c", code)
+NEVER = {
+    "discreet_agent": ["discreet", "discreet_client", "attr", "gmpy2", "httpx", "mpyc", "pyarrow"],
+    "discreet_client": ["discreet", "fastapi", "gmpy2", "pandas", "pyarrow", "pydantic", "scipy"],
+}
+
+
+@pytest.mark.parametrize("package", FOLDERS)
+def test_a_wheel_works_with_what_it_declares(
+    agent: Environment, sdk: Environment, package: str
+) -> None:
+    place = {"discreet_agent": agent, "discreet_client": sdk}[package]
+    done = place.run("-W", "error", "-c", ALL, package, *NEVER[package])
     assert done.returncode == 0, done.stderr
-    assert Path(done.stdout.strip()).is_relative_to(python.parents[1])
+    where, there = done.stdout.split("\n")[:2]
+    assert Path(where).is_relative_to(place.site)
+    assert there == ""
+
+
+def test_the_sdk_says_which_extra_is_missing(sdk: Environment) -> None:
+    code = """
+from discreet_client.answers import Answer
+from discreet_client.errors import MissingExtra
+answer = Answer({"job": {"id": "job_1"}, "result": {"x": [1.0]}}, {"big": b""})
+for use in (answer.frame, answer.table):
+    try:
+        use("big")
+    except MissingExtra as missing:
+        print(missing)
+print(answer.x.tolist())
+"""
+    done = sdk.run("-c", code)
+    assert done.returncode == 0, done.stderr
+    pandas, arrow, x = done.stdout.splitlines()
+    assert ("discreet-client[pandas]" in pandas, "discreet-client[arrow]" in arrow) == (True, True)
+    assert x == "[1.0]"
+
+
+def test_the_command_of_an_agent_is_the_declared_one(agent: Environment) -> None:
+    command = agent.python.with_name("discreet-agent")
+    done = subprocess.run(
+        [str(command), "--help"], capture_output=True, text=True, check=True, cwd="/"
+    )
+    for option in ("--token", "--problem", "--identity", "--ledger", "--limit-epsilon"):
+        assert option in done.stdout
 
 
 @pytest.mark.long
-def test_the_quickstart(python: Path, service: Installation) -> None:
-    """The first block of the client's README, as it stands there, with nothing but the wheel."""
-    quickstart = re.findall(r"```python\n(.*?)```", (CLIENT / "README.md").read_text(), re.DOTALL)[
-        0
-    ]
-    done = alone(
-        python,
+def test_the_quickstart(sdk: Environment, service: Installation) -> None:
+    """The first block of the client's README, as it stands there, with nothing but wheels."""
+    quickstart = re.findall(r"```python\n(.*?)```", (SDK / "README.md").read_text(), re.DOTALL)[0]
+    done = sdk.run(
         "-W",
         "error",
         "-c",

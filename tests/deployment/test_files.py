@@ -137,7 +137,7 @@ def test_context_has_what_is_tracked_and_needed_and_nothing_else() -> None:
         pytest.skip("not a git checkout")
     tracked = [name for name in listed.stdout.splitlines() if (ROOT / name).is_file()]
     taken = set(rehearsal.context_files(ROOT))
-    places = ("service/", "clients/python/", "migrations/", "docs/")
+    places = ("service/", "clients/agent/", "clients/python/", "migrations/", "docs/")
     unseen = ("docs/deployment/", "docs/pictures/dashboard/", "docs/reference/")
     needed = {
         name for name in tracked if name.startswith(places) and not name.startswith(unseen)

@@ -31,6 +31,7 @@ PAGE = ROOT / "docs" / "mutants.md"
 CODE = Path("service/discreet")
 COPIED = (
     "service",
+    "clients/agent",
     "clients/python",
     "clients/verifier",
     "tests",
@@ -40,7 +41,8 @@ COPIED = (
     "openapi",
     "pyproject.toml",
 )
-OURS = ("discreet", "discreet_client", "tests", "benchmarks")
+PATHS = ("service", "clients/agent", "clients/python", ".")
+OURS = ("discreet", "discreet_agent", "discreet_client", "tests", "benchmarks")
 LIBRARIES = (
     *(
         "numpy",
@@ -163,7 +165,7 @@ def run_tests(copy: Path, tests: Sequence[str], log: Path) -> int:
         os.chdir(copy)
         for name in [name for name in sys.modules if name.split(".")[0] in OURS]:
             del sys.modules[name]
-        sys.path[:0] = [str(copy / part) for part in ("service", "clients/python", ".")]
+        sys.path[:0] = [str(copy / part) for part in PATHS]
         sys.dont_write_bytecode = True
         ids, chosen = [], []
         for test in tests:

@@ -471,7 +471,12 @@ def test_nothing_is_chosen_by_a_kind_outside_its_folder() -> None:
     )
     files = [
         path
-        for top in (service, clients / "python", clients / "typescript/src")
+        for top in (
+            service,
+            clients / "agent",
+            clients / "python",
+            clients / "typescript/src",
+        )
         for path in top.rglob("*")
         if path.suffix in (".py", ".ts", ".html", ".js")
         and not any(path.is_relative_to(one) for one in apart)

@@ -46,7 +46,15 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of what kinds are used through, with the toy kind for its only one."""
     tree = tmp_path_factory.mktemp("tree")
     ignored = shutil.ignore_patterns("__pycache__", "node_modules", "toy")
-    for part in ("service", "clients/python", "migrations", "docs/problems", "tests", ".ci"):
+    for part in (
+        "service",
+        "clients/agent",
+        "clients/python",
+        "migrations",
+        "docs/problems",
+        "tests",
+        ".ci",
+    ):
         shutil.copytree(ROOT / part, tree / part, ignore=ignored)
     for name in ("pyproject.toml", "README.md", "docs/index.md", "docs/dashboard.md"):
         shutil.copy(ROOT / name, tree / name)
@@ -84,7 +92,9 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def environment(tree: Path) -> dict[str, str]:
-    paths = os.pathsep.join(str(tree / part) for part in ("service", "clients/python", ""))
+    paths = os.pathsep.join(
+        str(tree / part) for part in ("service", "clients/agent", "clients/python", "")
+    )
     return {"PYTHONPATH": paths}
 
 

@@ -11,16 +11,15 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
-
-from attrs import asdict, define, evolve
 
 from discreet_agent.federation.errors import AgentError
 from discreet_agent.federation.files import write_private
 
 
-@define
+@dataclass(slots=True)
 class Sent:
     """The answer to one round."""
 
@@ -29,7 +28,7 @@ class Sent:
     answers: bytes
 
 
-@define
+@dataclass(slots=True)
 class Ended:
     """How the session ended."""
 
@@ -43,7 +42,7 @@ class Ended:
     """Fingerprint and cause of each agent without whom the session could not go on."""
 
 
-@define
+@dataclass(slots=True)
 class Memory:
     """One session of one agent. `keep` writes all of it at once."""
 
@@ -115,11 +114,10 @@ class Memory:
         """Change these fields, on disk first: on AgentError, raised if the file cannot be written,
         this object is unchanged, and nothing is sent.
         """
-        after = evolve(self, **changes)
+        after = replace(self, **changes)
         if self.durable:
-            fields = asdict(
-                after, filter=lambda attribute, _: attribute.name not in ("path", "durable")
-            )
+            fields = asdict(after)
+            del fields["path"], fields["durable"]
             try:
                 self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
                 write_private(self.path, json.dumps(fields, default=bytes.hex).encode())

@@ -8,10 +8,10 @@ import json
 import math
 import struct
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from attrs import define
 from numpy.typing import NDArray
 
 from discreet_agent.federation import history
@@ -28,7 +28,7 @@ Slope = Callable[[Any], Any]
 list."""
 
 
-@define(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Minimum:
     """How a session ended for this agent: its own last state, and the multipliers that everybody
     has."""

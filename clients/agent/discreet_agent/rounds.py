@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
-
-from attrs import define, field
 
 from discreet_agent.exposure import NOTHING_OPENED, Opens
 from discreet_agent.federation.errors import AgentError
@@ -14,7 +13,7 @@ from discreet_agent.federation.identity import Identity
 from discreet_agent.ledger import Ledger
 
 
-@define
+@dataclass(slots=True)
 class Round:
     """One round as the step sees it. `state` is the step's own, kept across processes: assign it,
     and it is saved with the answer."""
@@ -37,7 +36,7 @@ class Round:
     job: str = ""
     identity: Identity | None = field(default=None, repr=False)
     """The agent's key, for kinds whose agents sign messages to each other."""
-    price: dict[str, str] = field(factory=dict)
+    price: dict[str, str] = field(default_factory=dict)
     """The charge in the agent's ledger for this session: epsilon in units of 1e-9, delta of
     1e-18."""
     delivery: bytes = field(default=b"", repr=False)
@@ -47,7 +46,7 @@ class Round:
     sent."""
 
 
-@define(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """How a session ended for this agent."""
 

@@ -106,7 +106,7 @@ def code_folders() -> list[Path]:
     ]
     libraries = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache")
     places += map(Path, libraries)
-    for package in ("discreet", "discreet_client"):
+    for package in ("discreet", "discreet_agent", "discreet_client"):
         if (found := importlib.util.find_spec(package)) is not None:
             places += [Path(one) for one in found.submodule_search_locations or ()]
     return places

@@ -13,11 +13,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
-from attrs import define
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
@@ -582,7 +582,7 @@ WIDER = 2.0**20
 not say how far."""
 
 
-@define(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Units:
     """How the rows of `method: auto` travel, which the owner signs: times `2^exponents`, int[m].
     `figures`: |c| and |d| up to a power of two, 0 of 0."""
