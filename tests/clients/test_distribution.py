@@ -3,14 +3,10 @@ pyproject.toml says, no more, and do what their READMEs say."""
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
-import sys
-import sysconfig
 import tomllib
 import zipfile
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +14,7 @@ import pytest
 
 from discreet_agent.stubs.generate import PACKAGE, generate
 from tests.conftest import Installation
-
-ROOT = Path(__file__).parents[2]
-AGENT, SDK = ROOT / "clients" / "agent", ROOT / "clients" / "python"
-FOLDERS = {"discreet_agent": AGENT, "discreet_client": SDK}
-NEEDED = {
-    "discreet_agent": ["cryptography", "grpcio", "numpy", "phe", "protobuf"],
-    "discreet_client": ["discreet-agent==0.1.0", "httpx", "numpy", "platformdirs", "tzdata"],
-}
-EXTRAS = {
-    "discreet_agent": ["fast", "mpc"],
-    "discreet_client": ["arrow", "excel", "omx", "pandas", "plot", "progress"],
-}
+from tests.wheels import AGENT, EXTRAS, FOLDERS, NEEDED, ROOT, SDK, Environment, wheel
 
 
 def project(package: str) -> dict[str, Any]:
@@ -54,81 +39,10 @@ def test_a_client_declares_what_it_needs(package: str) -> None:
 # Wheels, where nothing is but what they declare --------------------------------------------------
 
 
-def needed(names: list[str], found: set[str] | None = None) -> set[str]:
-    """The distributions that these need, and those in turn, without extras."""
-    found = set() if found is None else found
-    for need in names:
-        name = re.split(r"[\[<>=!~ ;(]", need)[0].lower().replace("_", "-")
-        if "extra ==" in need or name in found or name == "discreet-agent":
-            continue
-        try:
-            needs = metadata.requires(name) or []
-        except metadata.PackageNotFoundError:
-            continue  # of another platform or version
-        found.add(name)
-        needed(needs, found)
-    return found
-
-
-class Environment:
-    """One interpreter, with these wheels and of this environment's packages those alone that they
-    declare."""
-
-    def __init__(self, folder: Path, packages: list[str], wheels: list[Path]) -> None:
-        command = [sys.executable, "-m", "venv", "--without-pip", str(folder)]
-        subprocess.run(command, check=True)
-        self.python = folder / "bin" / "python"
-        (self.site,) = folder.glob("lib/python*/site-packages")
-        self.third = needed([need for name in packages for need in NEEDED[name]])
-        here = Path(sysconfig.get_path("purelib"))
-        for name in self.third:
-            for file in metadata.files(name) or []:
-                if file.suffix != ".pyc" and ".." not in file.parts:
-                    (self.site / file).parent.mkdir(parents=True, exist_ok=True)
-                    (self.site / file).symlink_to(here / file)
-        install = ["pip", "install", "--quiet", "--offline", "--python", str(self.python)]
-        subprocess.run(
-            [sys.executable, "-m", "uv", *install, "--no-deps", *map(str, wheels)], check=True
-        )
-
-    def run(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        """Run it elsewhere, without this repository in its path."""
-        kept = {
-            name: value
-            for name, value in os.environ.items()
-            if not name.startswith(("PYTHON", "DISCREET"))
-        }
-        return subprocess.run(
-            [str(self.python), *arguments],
-            cwd="/",
-            env={**kept, **environment},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-
-    def megabytes(self) -> float:
-        """What is installed beside NumPy and the compiled copies of Python's files."""
-        files = (path for path in self.site.rglob("*") if path.is_file())
-        numpy = ("numpy", "numpy.libs")
-        kept = (
-            path
-            for path in files
-            if path.suffix != ".pyc" and path.relative_to(self.site).parts[0] not in numpy
-        )
-        return sum(path.stat().st_size for path in kept) / 1e6
-
-
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Both wheels, built without a network."""
-    made = {}
-    for package, folder in FOLDERS.items():
-        out = tmp_path_factory.mktemp("wheel")
-        command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(out)]
-        subprocess.run(command, cwd=folder, capture_output=True, check=True)
-        (made[package],) = out.glob("*.whl")
-    return made
+    return {name: wheel(name, tmp_path_factory.mktemp("wheel")) for name in FOLDERS}
 
 
 @pytest.fixture(scope="module")

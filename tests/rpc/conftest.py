@@ -52,6 +52,7 @@ class AgentProcess:
     problem: dict[str, Any]
     options: tuple[str, ...] = ()
     process: subprocess.Popen[str] | None = None
+    command: tuple[str, ...] = (sys.executable, "-m", "discreet_agent.cli")
 
     def start(self) -> None:
         self.folder.mkdir(exist_ok=True, parents=True)
@@ -68,7 +69,7 @@ class AgentProcess:
             *("--identity", str(self.folder / "agent.key"), *self.options),
         ]
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "discreet_agent.cli", *arguments],
+            [*self.command, *arguments],
             env={**environment, "DISCREET_TOKEN": self.token},
             cwd=ROOT,
             stdout=subprocess.PIPE,

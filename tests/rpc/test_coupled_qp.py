@@ -8,7 +8,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,7 +54,7 @@ class QpAgent(AgentProcess):
         }
         self.process = subprocess.Popen(
             [
-                *(sys.executable, "-m", "discreet_agent.cli", "--problem", str(path)),
+                *(*self.command, "--problem", str(path)),
                 *("--identity", str(self.folder / "agent.key"), *self.options),
             ],
             env={**environment, "DISCREET_TOKEN": self.token},

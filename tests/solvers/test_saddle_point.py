@@ -34,8 +34,8 @@ from discreet.solvers.saddle.saddle_point import (
     saddle_problem,
     thinned,
 )
+from discreet_agent.cloud_steps import agent_step
 from discreet_agent.expressions import Expression, parse
-from discreet_agent.updates import agent_step
 
 Floats = NDArray[np.float64]
 

@@ -22,16 +22,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import grpc
-import numpy as np
 from google.protobuf.message import DecodeError
-from numpy.typing import ArrayLike, NDArray
 
 from discreet_agent.connection import Tls, connect
-from discreet_agent.costs import ConvexCost, QuadraticCost
-from discreet_agent.demands import Demands
 from discreet_agent.federation import signing, spoken
 from discreet_agent.federation.errors import (
     AgentError,
@@ -50,6 +46,13 @@ from discreet_agent.rounds import Outcome, Plain, Program, Round, Step
 from discreet_agent.stream import SendingStream
 from discreet_agent.stubs import federation_pb2 as pb
 from discreet_agent.stubs import federation_pb2_grpc as rpc
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
+
+    from discreet_agent.costs import ConvexCost, QuadraticCost
+    from discreet_agent.demands import Demands
 
 SKEW_SECONDS = 30.0
 """Largest difference between the server's clock and this one; the server allows the agent as
@@ -254,7 +257,7 @@ class Agent:
         says that the limit cannot be kept, or with budgets and costs over time (iterations that
         the owner has signed) that the steps had not settled.
         """
-        from discreet_agent import coupled_qp, on_shares  # noqa: PLC0415  # only this kind needs them
+        from discreet_agent import coupled_qp  # noqa: PLC0415 - of this kind alone
 
         data: dict[str, Any] = {
             "A_u": A_u,
@@ -267,6 +270,8 @@ class Agent:
             "demands": demands,
         }
         if listen is not None:
+            from discreet_agent import on_shares  # noqa: PLC0415 - of this protocol alone
+
             shared = on_shares.solve(self, **data, listen=listen, address=address)
             if shared.settled is False:
                 warnings.warn(coupled_qp.NotSettled(shared.why), stacklevel=2)

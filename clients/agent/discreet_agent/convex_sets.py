@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet_agent.arithmetic import PRECISION, box_minimum
-from discreet_agent.convex_programs import convex_minimum
 from discreet_agent.cost_terms import LARGEST, MOST_NUMBERS, small
 from discreet_agent.projections import onto_budget, onto_polytope
 
@@ -234,6 +233,8 @@ class Polytope:
         return onto_polytope(x, self.lower, self.upper, *self.rows)
 
     def minimum(self, H: Floats, p: Floats, start: Floats) -> Floats:
+        from discreet_agent.convex_programs import convex_minimum  # noqa: PLC0415 - of polytopes
+
         return convex_minimum(self, H, p, (), start)
 
     @property

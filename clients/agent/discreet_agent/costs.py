@@ -15,7 +15,6 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet_agent.convex_programs import convex_minimum
 from discreet_agent.convex_sets import ConvexSet
 from discreet_agent.cost_terms import (
     LARGEST,
@@ -172,6 +171,8 @@ class ConvexCost:
         kinks = [term for term in self.terms if term.kinked]
         if not kinks:
             return domain.project(x)
+        from discreet_agent.convex_programs import convex_minimum  # noqa: PLC0415 - of terms
+
         return convex_minimum(domain, np.eye(x.size) / length, -x / length, kinks, x)
 
     def curvatures(self, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
@@ -194,6 +195,8 @@ class ConvexCost:
     ) -> Floats:
         bent = self.quadratic.curvature + np.diag(pull)
         linear = self.quadratic.a_l + p - pull * centre
+        from discreet_agent.convex_programs import convex_minimum  # noqa: PLC0415 - of terms
+
         return convex_minimum(domain, bent, linear, self.terms, start)
 
     def check(self, domain: ConvexSet) -> None:

@@ -23,13 +23,12 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet_agent import on_shares, secure_sum
-from discreet_agent.best_responses import Responder, own_haze
+from discreet_agent import secure_sum
 from discreet_agent.convex_sets import Box, BudgetedBox, Polytope
 from discreet_agent.cost_terms import LARGEST, small
 from discreet_agent.costs import ConvexCost, QuadraticCost, cost_of
@@ -39,11 +38,12 @@ from discreet_agent.federation.errors import AgentError, FolderLost, NotTrusted,
 from discreet_agent.guarantees import check_gaussian
 from discreet_agent.ledger import Ledger
 from discreet_agent.packing import OutOfRange, box_bound
-from discreet_agent.priced_rounds import PricedRounds
-from discreet_agent.prices import MOST_AGENTS, Prices, signed_rows
 from discreet_agent.rounds import Party, Program, Round
-from discreet_agent.settling import SUMS
-from discreet_agent.updates import Participant, Rounds, Steps
+
+if TYPE_CHECKING:
+    from discreet_agent.on_shares import ShareParty
+    from discreet_agent.priced_rounds import PricedRounds
+    from discreet_agent.updates import Rounds
 
 Floats = NDArray[np.float64]
 Domain = Box | BudgetedBox | Polytope
@@ -280,7 +280,11 @@ class _Run(Program):
                 f"A_u and A_g have {A_u.shape[0]} and {A_g.shape[0]} rows; the owner has signed "
                 f"{rows}"
             )
-        exponents, figures = signed_rows(parameters) if auto else (np.zeros(sum(rows), int), None)
+        exponents, figures = np.zeros(sum(rows), int), None
+        if auto:
+            from discreet_agent.prices import signed_rows  # noqa: PLC0415 - of this method alone
+
+            exponents, figures = signed_rows(parameters)
         natural = box_bound(np.vstack([A_u, A_g]), *domain.sides)
         entries = np.ldexp(natural, exponents)
         reach = float(np.max(entries, initial=0.0))
@@ -297,20 +301,10 @@ class _Run(Program):
             _check_reach(natural, exponents, sums)
         steps = parameters["steps"]
         if figures is not None:
-            secret = self._agent.identity.private_key.private_bytes_raw()
-            own = own_haze(secret, cost, domain, members)
-            if sums.rounds != steps["iterations"]:
-                raise Unfit(f"the sums that the owner has signed do not fit method {method}")
-            if len(members) > MOST_AGENTS:
-                raise Unfit(f"method auto sums over at most {MOST_AGENTS} agents")
-            responder = Responder(
-                np.vstack([A_u, A_g]), cost, domain, rows[0], figures, self._draws.uniform, own
-            )
-            grid = 2.0**-sums.fraction_bits
-            prices = Prices(
-                rows[0], figures, sums.bound, grid, len(members), exponents, sums.tolerance
-            )
-            return PricedRounds(responder, prices, steps["iterations"])
+            return self._priced(sums, members, steps["iterations"], rows[0], exponents, figures)
+        from discreet_agent.settling import SUMS  # noqa: PLC0415 - of these methods alone
+        from discreet_agent.updates import Participant, Rounds, Steps  # noqa: PLC0415
+
         asked = sums.asked(len(members))
         most = steps["iterations"] + (SUMS if asked else 0)
         if sums.rounds != most:
@@ -321,6 +315,34 @@ class _Run(Program):
         participant = Participant(A_u, A_g, cost, domain, chosen)
         participant.x = _somewhere(domain, participant.x, self._draws)
         return Rounds(participant, steps["iterations"], asked, self._draws.uniform)
+
+    def _priced(
+        self,
+        sums: secure_sum.Parameters,
+        members: list[bytes],
+        iterations: int,
+        coupled: int,
+        exponents: NDArray[np.int64],
+        figures: Floats,
+    ) -> PricedRounds:
+        """The optimizer of method `auto`."""
+        from discreet_agent.best_responses import Responder, own_haze  # noqa: PLC0415
+        from discreet_agent.priced_rounds import PricedRounds  # noqa: PLC0415
+        from discreet_agent.prices import MOST_AGENTS, Prices  # noqa: PLC0415
+
+        A_u, A_g, cost, domain = self._data
+        secret = self._agent.identity.private_key.private_bytes_raw()
+        own = own_haze(secret, cost, domain, members)
+        if sums.rounds != iterations:
+            raise Unfit("the sums that the owner has signed do not fit method auto")
+        if len(members) > MOST_AGENTS:
+            raise Unfit(f"method auto sums over at most {MOST_AGENTS} agents")
+        responder = Responder(
+            np.vstack([A_u, A_g]), cost, domain, coupled, figures, self._draws.uniform, own
+        )
+        grid = 2.0**-sums.fraction_bits
+        prices = Prices(coupled, figures, sums.bound, grid, len(members), exponents, sums.tolerance)
+        return PricedRounds(responder, prices, iterations)
 
     def _state(self) -> bytes:
         assert self._machine is not None
@@ -413,7 +435,7 @@ def _try_cost(cost: QuadraticCost | ConvexCost, domain: Domain) -> None:
         raise ValueError("the cost has no step in the middle of the box")
 
 
-def run(agent: on_shares.ShareParty, problem: dict[str, Any]) -> dict[str, Any]:
+def run(agent: ShareParty, problem: dict[str, Any]) -> dict[str, Any]:
     """Solve the problem file of `discreet-agent --problem agent.json`: fields A_u, A_g, A_q, a_l,
     terms (`discreet_agent.cost_terms`), lower, upper, budget ({lower, upper} of the sum of x),
     polytope ({A, b}: A x <= b), primal, demands; with `protocol: "mpc"` also listen and address.
@@ -447,6 +469,8 @@ def run(agent: on_shares.ShareParty, problem: dict[str, Any]) -> dict[str, Any]:
         "polytope": polytope,
     }
     if problem.get("protocol") == "mpc":
+        from discreet_agent import on_shares  # noqa: PLC0415 - of this protocol alone
+
         return on_shares.run(agent, problem, **data)
     found = solve(agent, primal=primal, **data)
     return {

@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from discreet_agent.exposure import NOTHING_OPENED, Opens
-from discreet_agent.federation import receipts, signing
+from discreet_agent.federation import signing
 from discreet_agent.federation.errors import AgentError, LedgerBroken, LimitExceeded, NotTrusted
 from discreet_agent.federation.files import sync_folder, write_all
 from discreet_agent.federation.identity import Identity
@@ -172,6 +172,8 @@ class Ledger:
             raise AgentError(
                 f"the entry for {job} is of an older version: only the whole ledger can prove it"
             )
+        from discreet_agent.federation import receipts  # noqa: PLC0415 - for this alone
+
         predicate = receipts.receipt(self._identity, booked[0], given_back=_given_back(booked))
         return receipts.seal(predicate, self._identity)
 

@@ -39,11 +39,6 @@ from discreet_agent.sparse_sum.plan import SECURITY_BITS
 SPARSE = "sparse"
 
 
-def announced(announcement: Mapping[str, Any]) -> bool:
-    """Whether an agent that announces this takes part in masked sums, and in nothing else."""
-    return announcement.get("masks") is not None
-
-
 def minimize(
     agent: Party,
     slope: Slope,

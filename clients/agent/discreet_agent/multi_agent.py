@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 
-from discreet_agent import masked_sums
 from discreet_agent.agent import Agent
 from discreet_agent.demands import Demands
 from discreet_agent.expressions import derivative, parse, value
@@ -62,7 +61,9 @@ def minimize(
     """
     initial = _numbers_of(initial)
     _try_slope(agent.announcement, slope, initial)
-    if masked_sums.announced(agent.announcement):
+    if agent.announcement.get("masks") is not None:
+        from discreet_agent import masked_sums  # noqa: PLC0415 - of these sessions alone
+
         return masked_sums.minimize(agent, slope, initial=initial, demands=demands)
     if demands is not None:
         raise AgentError(

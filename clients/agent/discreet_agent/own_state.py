@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet_agent.cloud_steps import agent_step, tikhonov_sizes, vector_step
 from discreet_agent.federation import history
 from discreet_agent.federation.errors import AgentError, NotTrusted
 from discreet_agent.projections import FARTHEST, onto
 from discreet_agent.rounds import Outcome, Party, Round
-from discreet_agent.updates import agent_step, tikhonov_sizes, vector_step
 
 SETS = ("budget", "ball", "polytope")
 """What an announcement may have beside the box."""

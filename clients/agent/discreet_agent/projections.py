@@ -23,8 +23,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet_agent.convex_programs import convex_minimum
-
 Floats = NDArray[np.float64]
 
 FARTHEST = 1e9
@@ -92,6 +90,8 @@ def onto_polytope(
     reached = R @ nearest
     if bool(np.all((least <= reached) & (reached <= most))):
         return nearest
+    from discreet_agent.convex_programs import convex_minimum  # noqa: PLC0415 - polytopes are rare
+
     far = np.clip(point, -FARTHEST, FARTHEST)
     rows = _Polytope((lower, upper), (R, least, most))
     return convex_minimum(rows, np.eye(far.size), -far, (), nearest)

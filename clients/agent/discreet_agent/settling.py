@@ -38,7 +38,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet_agent.arithmetic import box_minimum
-from discreet_agent.convex_programs import convex_minimum
 from discreet_agent.convex_sets import Box, ConvexSet
 from discreet_agent.costs import ConvexCost, Cost, QuadraticCost
 
@@ -267,6 +266,8 @@ class Own:
                 bent = H * np.outer(unit, unit) / money
                 found = box_minimum(bent, p * unit / money, low / unit, high / unit, x / unit)
                 return np.clip(found * unit, low, high)
+        from discreet_agent.convex_programs import convex_minimum  # noqa: PLC0415 - where a cut is
+
         return convex_minimum(_Cut(self.domain, low, high), H, p, terms, x)
 
 

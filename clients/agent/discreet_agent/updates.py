@@ -1,20 +1,15 @@
-"""The steps that agents compute where their data are, for coupled quadratic programs and
-multi-agent problems through a cloud.
+"""The steps of agents of coupled quadratic programs, which they compute where their data are: the
+shrunken primal-dual subgradient method.
 
-**Quadratic programs**: the shrunken primal-dual subgradient method. The problem (Huo & Liu, eq. 1)
-is `min ½|Σ A_u,i x_i + c|² + Σ f_i(x_i)` with `x_i` in X_i and `Σ A_g,i x_i + d <= 0`. Two sums
-couple the agents, `s = Σ A_u,i x_i + c` and `l = Σ A_g,i x_i + d`; from these each agent computes
-its next x_i and the next multipliers, which are the same for all (eq. 4).
-`discreet.solvers.saddle.spds` runs the same class on plain sums.
-
-**Multi-agent problems** (Hale & Egerstedt 2015): `agent_step` and the step sizes that agents and
-cloud share.
+The problem (Huo & Liu, eq. 1) is `min ½|Σ A_u,i x_i + c|² + Σ f_i(x_i)` with `x_i` in X_i and
+`Σ A_g,i x_i + d <= 0`. Two sums couple the agents, `s = Σ A_u,i x_i + c` and `l = Σ A_g,i x_i + d`;
+from these each agent computes its next x_i and the next multipliers, which are the same for all
+(eq. 4). `discreet.solvers.saddle.spds` runs the same class on plain sums.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -219,38 +214,3 @@ class Rounds:
         self.done = state["done"]
         if self._end is not None:
             self._end.resume(state["end"])
-
-
-# Multi-agent problems through a cloud -------------------------------------------------------------
-
-
-def tikhonov_sizes(k: int, gamma: float, alpha: float, c1: float, c2: float) -> tuple[float, float]:
-    """gamma_k = gamma k^-c1 and alpha_k = alpha k^-c2 of step k = 1, 2, … (eq. 7)."""
-    return gamma * math.exp(-c1 * math.log(k)), alpha * math.exp(-c2 * math.log(k))
-
-
-def agent_step(
-    state: float,
-    slope: float,
-    gradient: Sequence[float],
-    multipliers: Sequence[float],
-    gamma: float,
-    alpha: float,
-    lower: float,
-    upper: float,
-) -> float:
-    """An agent's next state, eq. (15), from its own slope f_i'(x_i), and dG/dx_i (`gradient`) and
-    mu (`multipliers`) from the cloud. In plain Python."""
-    pull = slope
-    for entry, multiplier in zip(gradient, multipliers, strict=True):
-        pull += entry * multiplier
-    return min(max(state - gamma * (pull + alpha * state), lower), upper)
-
-
-def vector_step(
-    state: Floats, slope: Floats, gradient: Floats, multipliers: Floats, gamma: float, alpha: float
-) -> Floats:
-    """`agent_step` for a vector state, float64[d], before its projection onto the agent's set.
-    `slope`: float64[d]; `gradient`: float64[m, d]."""
-    moved: Floats = state - gamma * (slope + multipliers @ gradient + alpha * state)
-    return moved

@@ -38,27 +38,33 @@ How the protocol protects the vectors (reasons in docs/decisions/0007-secure-sum
 A machine ends at its first error; a frame that is not authentic is refused and changes nothing.
 """
 
-from discreet_agent.secure_sum.agent import Agent, MakeObfuscators, Update
-from discreet_agent.secure_sum.draws import Draws
-from discreet_agent.secure_sum.errors import (
-    Complained,
-    Ended,
-    Excluded,
-    Missing,
-    Refused,
-    Reused,
-    SecureSumError,
-    Tampered,
-    Unacceptable,
-)
-from discreet_agent.secure_sum.evidence import guarantee, unsigned
-from discreet_agent.secure_sum.frames import OPERATOR, PROTOCOL, Kind, Verdict, parse
-from discreet_agent.secure_sum.in_process import Outcome, Wire, assemble, run_in_process
-from discreet_agent.secure_sum.masks import longest_answer
-from discreet_agent.secure_sum.noise import NOISE_TAIL, discrete_gaussian
-from discreet_agent.secure_sum.operator import Operator
-from discreet_agent.secure_sum.party import FileJournal, Journal, MemoryJournal
-from discreet_agent.secure_sum.roster import Parameters, Roster, Scheme, Trust
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from discreet_agent.secure_sum.agent import Agent, MakeObfuscators, Update
+    from discreet_agent.secure_sum.draws import Draws
+    from discreet_agent.secure_sum.errors import (
+        Complained,
+        Ended,
+        Excluded,
+        Missing,
+        Refused,
+        Reused,
+        SecureSumError,
+        Tampered,
+        Unacceptable,
+    )
+    from discreet_agent.secure_sum.evidence import guarantee, unsigned
+    from discreet_agent.secure_sum.frames import OPERATOR, PROTOCOL, Kind, Verdict, parse
+    from discreet_agent.secure_sum.in_process import Outcome, Wire, assemble, run_in_process
+    from discreet_agent.secure_sum.masks import longest_answer
+    from discreet_agent.secure_sum.noise import NOISE_TAIL, discrete_gaussian
+    from discreet_agent.secure_sum.operator import Operator
+    from discreet_agent.secure_sum.party import FileJournal, Journal, MemoryJournal
+    from discreet_agent.secure_sum.roster import Parameters, Roster, Scheme, Trust
 
 __all__ = [
     "NOISE_TAIL",
@@ -97,3 +103,48 @@ __all__ = [
     "run_in_process",
     "unsigned",
 ]
+
+_MODULES = {
+    "Agent": "agent",
+    "Complained": "errors",
+    "Draws": "draws",
+    "Ended": "errors",
+    "Excluded": "errors",
+    "FileJournal": "party",
+    "Journal": "party",
+    "Kind": "frames",
+    "MakeObfuscators": "agent",
+    "MemoryJournal": "party",
+    "Missing": "errors",
+    "NOISE_TAIL": "noise",
+    "OPERATOR": "frames",
+    "Operator": "operator",
+    "Outcome": "in_process",
+    "PROTOCOL": "frames",
+    "Parameters": "roster",
+    "Refused": "errors",
+    "Reused": "errors",
+    "Roster": "roster",
+    "Scheme": "roster",
+    "SecureSumError": "errors",
+    "Tampered": "errors",
+    "Trust": "roster",
+    "Unacceptable": "errors",
+    "Update": "agent",
+    "Verdict": "frames",
+    "Wire": "in_process",
+    "assemble": "in_process",
+    "discrete_gaussian": "noise",
+    "guarantee": "evidence",
+    "longest_answer": "masks",
+    "parse": "frames",
+    "run_in_process": "in_process",
+    "unsigned": "evidence",
+}
+"""Where the names are; loaded when they are first used: an agent needs nothing of the operator."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -19,7 +19,9 @@ from discreet_agent.packing import FixedPoint
 from discreet_agent.secure_sum.errors import Refused, Unacceptable
 from discreet_agent.secure_sum.frames import OPERATOR, PROTOCOL, SIGNATURE
 from discreet_agent.secure_sum.noise import NOISE_TAIL
-from discreet_agent.settling import Asked
+
+if TYPE_CHECKING:
+    from discreet_agent.settling import Asked
 
 Scheme = Literal["paillier", "masking"]
 LATER = ("exposure", "tolerance", "reach", "most")
@@ -127,6 +129,8 @@ class Parameters:
         """What agents that make short steps are asked at the end; None if nothing."""
         if self.tolerance is None:
             return None
+        from discreet_agent.settling import Asked  # noqa: PLC0415 - of short steps alone
+
         ceiling = None if self.reach is None else agents * np.array(self.reach)
         return Asked(self.tolerance, agents, self.bound, self.rounding(agents), ceiling)
 

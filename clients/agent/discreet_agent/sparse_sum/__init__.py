@@ -25,13 +25,19 @@ in short:
 The server sees the sum, unlike in `discreet_agent.secure_sum`.
 """
 
-from discreet_agent.sparse_sum.agent import Agent
-from discreet_agent.sparse_sum.conversation import Conductor, Step, answer
-from discreet_agent.sparse_sum.durable import DurableAgent
-from discreet_agent.sparse_sum.group import Candidate, Group, Member
-from discreet_agent.sparse_sum.plan import Plan
-from discreet_agent.sparse_sum.roster import Demands, Roster
-from discreet_agent.sparse_sum.server import Server
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from discreet_agent.sparse_sum.agent import Agent
+    from discreet_agent.sparse_sum.conversation import Conductor, Step, answer
+    from discreet_agent.sparse_sum.durable import DurableAgent
+    from discreet_agent.sparse_sum.group import Candidate, Group, Member
+    from discreet_agent.sparse_sum.plan import Plan
+    from discreet_agent.sparse_sum.roster import Demands, Roster
+    from discreet_agent.sparse_sum.server import Server
 
 __all__ = [
     "Agent",
@@ -47,3 +53,25 @@ __all__ = [
     "Step",
     "answer",
 ]
+
+_MODULES = {
+    "Agent": "agent",
+    "Candidate": "group",
+    "Conductor": "conversation",
+    "Demands": "roster",
+    "DurableAgent": "durable",
+    "Group": "group",
+    "Member": "group",
+    "Plan": "plan",
+    "Roster": "roster",
+    "Server": "server",
+    "Step": "conversation",
+    "answer": "conversation",
+}
+"""Where the names are; loaded when they are first used: an agent needs nothing of the server."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)

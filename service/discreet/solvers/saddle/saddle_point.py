@@ -37,8 +37,8 @@ from discreet.solvers.saddle import expression_programs, normal_noise
 from discreet.solvers.saddle.expression_programs import Codes, Program, Words, compiled
 from discreet.solvers.saddle.intervals import Box
 from discreet.solvers.saddle.set_kernels import Sets, project_sets, sets_of
+from discreet_agent.cloud_steps import tikhonov_sizes
 from discreet_agent.expressions import ZERO, Expression, derivative, gradient
-from discreet_agent.updates import tikhonov_sizes
 
 # Saddle kernels -----------------------------------------------------------------------------------
 # Compiled kernels of the cloud's iteration: the outputs of a step, rounded to the noise's grid, and
