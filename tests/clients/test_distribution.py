@@ -72,7 +72,10 @@ def test_a_wheel_is_whole(wheels: dict[str, Path], package: str) -> None:
         if "__pycache__" not in path.parts
     }
     assert f"{package}/py.typed" in inside
-    assert inside == {name for name in names if ".dist-info/" not in name}
+    data = {f"{package}-0.1.0.data/data/share/discreet-agent/discreet-agent.service"}
+    assert inside | (data if package == "discreet_agent" else set()) == {
+        name for name in names if ".dist-info/" not in name
+    }
     for extra in EXTRAS[package]:
         assert f"Provides-Extra: {extra}" in text
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import base64
 import json
+import logging
 import os
 import queue
 import random
@@ -31,6 +32,7 @@ from discreet_agent.connection import Tls, connect
 from discreet_agent.federation import signing, spoken
 from discreet_agent.federation.errors import (
     AgentError,
+    Declined,
     FolderLost,
     LimitExceeded,
     Lost,
@@ -41,7 +43,7 @@ from discreet_agent.federation.errors import (
 from discreet_agent.federation.identity import Identity
 from discreet_agent.federation.links import Link
 from discreet_agent.ledger import Ledger
-from discreet_agent.memory import Ended, Memory, Sent
+from discreet_agent.memory import Ended, Memory, Sent, refused
 from discreet_agent.rounds import Outcome, Plain, Program, Round, Step
 from discreet_agent.stream import SendingStream
 from discreet_agent.stubs import federation_pb2 as pb
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
     from discreet_agent.costs import ConvexCost, QuadraticCost
     from discreet_agent.demands import Demands
 
+LOG = logging.getLogger("discreet_agent")
 SKEW_SECONDS = 30.0
 """Largest difference between the server's clock and this one; the server allows the agent as
 much."""
@@ -78,6 +81,11 @@ PASSING = (
 
 CROWDED = ("too_many_streams",)
 """Codes of refusals after which it may as well: others have the places at this moment."""
+
+
+def state_folder(identity: str | Path, state: str | Path | None = None) -> Path:
+    """Where what must survive an agent's process lies: beside its key file unless named."""
+    return Path(state) if state is not None else Path(identity).with_suffix(".state")
 
 
 class Agent:
@@ -147,8 +155,7 @@ class Agent:
         place = Path(identity)
         key = Identity.open(place)
         limits = (Decimal(str(limit_epsilon)), Decimal(str(limit_delta)))
-        folder = Path(state) if state is not None else place.with_suffix(".state")
-        memory = Memory.load(folder / f"{link.session}.json")
+        memory = Memory.load(state_folder(place, state) / f"{link.session}.json")
         memory.durable = durable
         book = Ledger(
             Path(ledger) if ledger is not None else place.with_suffix(".ledger"),
@@ -310,6 +317,7 @@ class Agent:
                 return what()
             except grpc.RpcError as error:
                 refusal = _refusal(error)
+                LOG.info("the connection broke: %s", refusal)
                 if error.code() not in PASSING and refusal.code not in CROWDED:
                     raise refusal from None
             except OSError as error:
@@ -382,7 +390,7 @@ class Agent:
                         self._end(content)
                         return
                     self._answer(kind, content)
-            except (LimitExceeded, Unfit, FolderLost) as error:
+            except (LimitExceeded, Unfit, Declined, FolderLost) as error:
                 self._stream.send(decline=pb.Decline(code=error.cause))
                 time.sleep(0.5)  # so that the message goes out before the stream is closed
                 raise
@@ -451,6 +459,10 @@ class Agent:
         ):
             raise NotTrusted("the charge is not signed by the server")
         before = self._memory.roster
+        named = {roster["job"], self.link.session}
+        if not before and named & refused(self._memory.path.parent):
+            raise Declined(f"{roster['job']} is refused (`discreet-agent refuse`)")
+        LOG.info("%s is signed; %d agents take part", roster["job"], len(roster["agents"]))
         with self._writing() as ledger:
             if not before and ledger.has(roster["job"]):
                 raise FolderLost(
@@ -544,6 +556,7 @@ class Agent:
         assert memory.sent is not None
         contribution = pb.Contribution(body=memory.sent.body, answers=memory.sent.answers)
         self._stream.contribute(message.number, contribution)
+        LOG.info("round %d of %d answered", message.number + 1, self._start.rounds)
 
     def _end(self, end: pb.End) -> None:
         sent = self._memory.sent
@@ -563,6 +576,7 @@ class Agent:
             end.charged,
             tuple((one.fingerprint, one.cause) for one in end.blamed),
         )
+        LOG.info("the session %s%s", end.state, f": {end.code}" if end.code else "")
         # What only rounds needed is erased: nobody learns later from this folder what was drawn.
         self._memory.keep(ended=ended, state=self._program.without_secrets(self._memory.state))
 

@@ -18,6 +18,9 @@ from typing import Any
 from discreet_agent.federation.errors import AgentError
 from discreet_agent.federation.files import write_private
 
+REFUSED = "refused"
+"""File in the folder of the sessions: a job or session that is refused, a line each."""
+
 
 @dataclass(slots=True)
 class Sent:
@@ -130,6 +133,14 @@ class Memory:
     def _become(self, other: Memory) -> None:
         for name in ("account", "roster", "sent", "state", "ended"):
             setattr(self, name, getattr(other, name))
+
+
+def refused(folder: Path) -> set[str]:
+    """The jobs and sessions that this agent does not take part in (`discreet-agent refuse`)."""
+    try:
+        return set((folder / REFUSED).read_text(encoding="utf-8").split())
+    except FileNotFoundError:
+        return set()
 
 
 def _bytes(text: str) -> bytes:

@@ -6,6 +6,7 @@ AgentError
 ├── NotTrusted         the other side is not the one that the token pins, or contradicts itself
 ├── LimitExceeded      the charge would exceed the agent's own limit; it has declined
 ├── Unfit              the agent does not take part in what the owner has signed; it has declined
+├── Declined           whoever operates the agent refuses this job; it has declined
 ├── FolderLost         the folder of a session in which this agent has answered is gone or older
 ├── LedgerBroken       the agent's own ledger fails verification
 ├── Refused            the server refused for good; carries its code
@@ -44,6 +45,10 @@ class Unfit(AgentError):
     """The agent does not take part in what the owner has signed."""
 
     cause = "unfit"
+
+
+class Declined(AgentError):
+    """Whoever operates the agent refuses this job."""
 
 
 class FolderLost(AgentError):
