@@ -64,9 +64,8 @@ sys.meta_path.insert(0, Refuse())
 
 RUN = """
 import numpy as np
-import phe.util
 from discreet_agent import paillier, secure_sum
-assert paillier.powmod is phe.util.powmod and "gmpy2" not in sys.modules
+assert "gmpy2" not in sys.modules
 
 class Two:
     def __init__(self, value):

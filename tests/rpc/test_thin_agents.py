@@ -26,7 +26,8 @@ print(json.dumps({"lines": lines, "tops": tops}), file=sys.stderr)
 sys.exit(status)
 """
 """The command, and then what it has loaded."""
-FORBIDDEN = {"attr", "discreet", "discreet_client", "gmpy2", "httpx", "pyarrow", "scipy"}
+FORBIDDEN = {"attr", "discreet", "discreet_client", "gmpy2", "httpx", "phe", "pyarrow", "scipy"}
+"""phe as well: these sessions encrypt nothing."""
 MOST_LINES = {"multi_agent": 4500, "coupled_qp": 7700, "masked": 8200}
 """Own lines that a session may load, comments and blank lines included; of `coupled_qp` by `auto`
 under masks."""

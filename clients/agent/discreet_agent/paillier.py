@@ -31,9 +31,24 @@ from typing import TYPE_CHECKING
 try:
     from gmpy2 import gcd, invert, is_prime, mpz, powmod, powmod_base_list
 except ImportError:
-    from phe.util import invert, is_prime, powmod
-
+    # Of phe, which loads slowly, only where something is computed: an agent that masks without
+    # encryption computes nothing here.
     mpz, gcd = int, math.gcd
+
+    def is_prime(number: int, repetitions: int) -> bool:
+        from phe import util  # noqa: PLC0415
+
+        return bool(util.is_prime(number, repetitions))
+
+    def invert(number: int, modulus: int) -> int:
+        from phe import util  # noqa: PLC0415
+
+        return int(util.invert(number, modulus))
+
+    def powmod(base: int, exponent: int, modulus: int) -> int:
+        from phe import util  # noqa: PLC0415
+
+        return int(util.powmod(base, exponent, modulus))
 
     def powmod_base_list(bases: Sequence[int], exponent: int, modulus: int) -> list[int]:
         return [powmod(base, exponent, modulus) for base in bases]
