@@ -17,6 +17,7 @@ from cryptography.x509.oid import NameOID
 
 from discreet.installation.postgres import EmbeddedPostgres
 from discreet_agent import Link
+from discreet_agent.cli import UNREACHABLE
 from tests.conftest import DEADLINE_SECONDS, eventually
 from tests.rpc.conftest import Federation, Proxy, federation, free_port
 from tests.rpc.helpers import final, once_each, run, sums
@@ -232,7 +233,7 @@ def test_mutual_tls_and_certificates_of_other_hosts(
         }
         for what, agent in refused.items():
             status, _, errors = agent.ended()
-            assert status == 1, what
+            assert status == UNREACHABLE, what
             assert "Lost" in errors, what
         with running.client() as client:
             assert client.session(job)["agents"] == []
