@@ -43,6 +43,7 @@ LIMITS = Limits(4 << 30, 300, 300.0, target_bytes(1 << 30))
 def watched_children() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         made = children.plain_environment()
+        patch.setattr(children, "template", None)
         patch.setattr(children, "ZYGOTE_MODULE", "tests.isolation.watched")
         path = os.pathsep.join(
             filter(None, [str(Path(__file__).parents[2]), made.get("PYTHONPATH")])

@@ -412,6 +412,7 @@ def test_what_nobody_rehearsed_is_compiled(walls: tuple[Wall, ...]) -> None:
 def with_zygote(monkeypatch: pytest.MonkeyPatch, **environment: str) -> None:
     """Zygotes of this test are those of tests.isolation.zygote."""
     made = children.plain_environment()
+    monkeypatch.setattr(children, "template", None)
     monkeypatch.setattr(children, "ZYGOTE_MODULE", "tests.isolation.zygote")
     root = str(Path(__file__).parents[2])
     path = os.pathsep.join(filter(None, [root, made.get("PYTHONPATH")]))

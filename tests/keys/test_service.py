@@ -16,6 +16,7 @@ from prometheus_client import REGISTRY
 
 from discreet.api.app import create_app
 from discreet.errors import Conflict
+from discreet.isolation import children
 from discreet.isolation.children import Zygote
 from discreet.isolation.processes import plain_environment
 from discreet.ledger import certificates
@@ -84,6 +85,7 @@ def test_a_token_that_goes_at_any_step_is_waited_for(
     seen: list[str] = []
     for name, value in TOLD.items():
         monkeypatch.setenv(name, value)
+    monkeypatch.setattr(children, "template", None)  # its environment is looked at
 
     def late(take: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
         async def step(*arguments: Any, **named: Any) -> Any:

@@ -42,6 +42,7 @@ from tests import bodies, causes
 from tests.causes import CHARGED, FULL, NOTHING, RELEASED, ROOT, Came, ended, inside
 from tests.conftest import DEADLINE_SECONDS, settings_for
 from tests.postgres_fixture import fresh_database
+from tests.templates import templates
 from tests.test_backup import register, submit
 from tests.test_up import clean_environment
 
@@ -77,19 +78,16 @@ def counted(step: str, cause: str) -> float:
 
 
 @pytest.mark.long
-def test_what_ended_a_child(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_what_ended_a_child(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     """On private data one code whatever it was, and the cause for operators; in post-processing
     each its own."""
-    place = tmp_path / "faults"
 
     async def work(services: Services, owner: Principal) -> None:
-        async with causes.faulty_children(monkeypatch, place) as zygote:
+        async with causes.faulty_children(monkeypatch) as zygote:
             for fault, limits, cause, code in causes.CHILDREN:
                 causes.limited(monkeypatch, limits)
                 for step, expected in (("release", "solver_failed"), ("finish", code)):
-                    place.write_text(f"{step} {fault}")
+                    templates().faults.write_text(f"{step} {fault}")
                     before = counted(step, cause)
                     came = await causes.run_job(services, owner, zygote)
                     assert came == Came.told(expected, FULL, CHARGED), (step, fault)
@@ -99,14 +97,13 @@ def test_what_ended_a_child(
 
 
 def test_processor_time_has_a_limit_of_its_own(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By the settings alone: wall time is far from over."""
-    place = tmp_path / "faults"
-    place.write_text("finish cpu")
+    templates().faults.write_text("finish cpu")
 
     async def work(services: Services, owner: Principal) -> None:
-        async with causes.faulty_children(monkeypatch, place) as zygote:
+        async with causes.faulty_children(monkeypatch) as zygote:
             came = await causes.run_job(services, owner, zygote)
             assert came == Came.told("result_cpu_limit", FULL, CHARGED)
 
