@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -37,6 +37,7 @@ from discreet import problems
 from discreet.installation.postgres import EmbeddedPostgres
 from discreet.isolation import children
 from discreet.private_files import forget_other_kernels
+from discreet.problems.base import Neighbours
 from discreet.settings import Settings
 from discreet.storage import secrets
 from discreet.storage.migrations import migrate
@@ -146,6 +147,20 @@ def eventually(what: Callable[[], Any], why: str) -> Any:
             return value
         time.sleep(0.05)
     raise AssertionError(f"never happened: {why}")
+
+
+@cache
+def worst_cases(kind: str) -> tuple[Neighbours, ...]:
+    """Of a kind, made once for all tests: each has a plan, and some take seconds."""
+    return problems.KINDS[kind].worst_cases()
+
+
+def first_of(values: Iterable[Any], often: int = 1) -> list[Any]:
+    """Values of a parameter: `make test` tries the first of them, `make test-all` the others."""
+    return [
+        pytest.param(value, marks=pytest.mark.long) if place >= often else value
+        for place, value in enumerate(values)
+    ]
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -591,6 +591,7 @@ def retired(running: Installation, kind: Kind, key_id: str, **options: bool) -> 
     )
 
 
+@pytest.mark.long
 def test_master_keys_rotate_while_everything_runs(
     stored: Installation, sql: Callable[..., Any]
 ) -> None:

@@ -421,6 +421,7 @@ def with_zygote(monkeypatch: pytest.MonkeyPatch, **environment: str) -> None:
     )
 
 
+@pytest.mark.long
 def test_every_kind_works_without_landlock(monkeypatch: pytest.MonkeyPatch) -> None:
     """There a child can open no file at all: all that it needs is loaded before."""
     with_zygote(monkeypatch, WALLS=" ".join(WITHOUT_LANDLOCK))

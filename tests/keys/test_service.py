@@ -78,6 +78,7 @@ async def succeeded(services: Services, owner: Principal, job: str) -> None:
     assert certificate["public_key"] == certificates.public_key(services.secrets.signer)
 
 
+@pytest.mark.long
 def test_a_token_that_goes_at_any_step_is_waited_for(
     with_token: Settings, token: SoftToken, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -122,6 +122,7 @@ def discreet(service: Installation, *arguments: str) -> str:
     return done.stdout
 
 
+@pytest.mark.long
 def test_a_kind_of_one_folder_is_used_everywhere(service: Installation, tmp_path: Path) -> None:
     body: dict[str, Any] = {
         "problem": {
@@ -280,6 +281,7 @@ def check_ladder(result: dict[str, Any], epsilons: tuple[float, ...]) -> None:
     assert rows[0]["error"] > 0
 
 
+@pytest.mark.long
 def test_a_kind_of_one_folder_has_types_in_typescript(
     service: Installation, tmp_path: Path
 ) -> None:

@@ -327,6 +327,7 @@ def _written(site: Site, name: str) -> Path:
     return path
 
 
+@pytest.mark.long
 def test_places_that_fail_for_a_while_and_for_good(
     at: Callable[[Work], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
