@@ -43,7 +43,7 @@ from discreet.usecases.services import Services, open_services
 from discreet.worker import runner
 from discreet.worker.runner import Runner
 from tests import bodies
-from tests.postgres_fixture import make_template
+from tests.postgres_fixture import in_memory, make_template
 from tests.templates import FAULTY, programs_of_children, templates
 from tests.test_backup import register, submit
 from tests.test_up import clean_environment
@@ -71,7 +71,7 @@ class Came:
 @contextlib.contextmanager
 def stoppable_server(folder: Path) -> Iterator[EmbeddedPostgres]:
     """A PostgreSQL with a migrated template that nobody else needs."""
-    with EmbeddedPostgres(folder, durable=False) as found:
+    with in_memory(folder) as place, EmbeddedPostgres(place, durable=False) as found:
         make_template(
             found,
             lambda database: migrate(
