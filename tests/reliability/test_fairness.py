@@ -118,7 +118,6 @@ def run(settings: Settings, work: Callable[[Queue], Awaitable[None]]) -> None:
     asyncio.run(go())
 
 
-@pytest.mark.long
 def test_a_full_queue_delays_the_others_by_their_fair_share_at_most(settings: Settings) -> None:
     """With n tenants at work a job that has p of its own tenant before it waits for n (p + 1)
     starts at most."""
