@@ -15,7 +15,6 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import pytest
 from procrastinate import App, PsycopgConnector
 from sqlalchemy import text
 
