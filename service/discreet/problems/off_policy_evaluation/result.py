@@ -251,7 +251,9 @@ class Answer:
         dimension = self.weights.size
         names = ("weights", "values") if tabular else ("weights",)
         if self.spread is None and self.noise is None and not self.mostly_noise:
-            return Uncertainty(level=LEVEL, values={}, noise_dominates={}, mostly_noise=False)
+            return Uncertainty(
+                level=LEVEL, values={}, kinds={}, noise_dominates={}, mostly_noise=False
+            )
         noise = np.full(dimension, self.mostly_noise) if self.noise is None else self.noise
         dominated: dict[str, Any] = dict.fromkeys(names, noise.tolist())
         if valued:
@@ -269,7 +271,11 @@ class Answer:
                 low, high = (_known(end, drowned)[0] for end in spread.mean(self.start))
                 values["policy_value"] = Interval(lower=low, upper=high)
         return Uncertainty(
-            level=LEVEL, values=values, noise_dominates=dominated, mostly_noise=self.mostly_noise
+            level=LEVEL,
+            values=values,
+            kinds=dict.fromkeys(values, NOISE),
+            noise_dominates=dominated,
+            mostly_noise=self.mostly_noise,
         )
 
 
@@ -421,7 +427,7 @@ def _clipped(result: Mapping[str, Any], cut: str) -> Headline:
 def _between(ends: Mapping[str, Any]) -> str:
     low, high = (intervals.plain(ends[end], 3) for end in ("lower", "upper"))
     said = f"{low} to {high}" if ends["lower"] < 0 else f"{low}–{high}"
-    return f"{said} ({intervals.percent(LEVEL)} {CONFIDENCE})"
+    return f"{said} ({intervals.percent(LEVEL)} {intervals.KINDS[CONFIDENCE][0]})"
 
 
 def _cut(result: Mapping[str, Any]) -> str:

@@ -27,7 +27,7 @@ from discreet.problems.off_policy_evaluation.method import Asked, Chosen, Method
 from discreet.problems.off_policy_evaluation.public import Floats, Ints, OffPolicyPublic
 from discreet.problems.off_policy_evaluation.result import REWARD
 from discreet.problems.plans import NoiseSummary
-from discreet.problems.results import LEVEL, Expected, Interval, Uncertainty
+from discreet.problems.results import CONFIDENCE, LEVEL, NOISE, Expected, Interval, Uncertainty
 from discreet.solvers.evaluation import importance_sampling as sampling
 from discreet.solvers.evaluation import temporal_difference as td
 from discreet.solvers.evaluation.importance_sampling import Ends, Told, WeightedSums
@@ -499,6 +499,7 @@ def fields_of(
                     for name, one in plainly.items()
                 },
             },
+            kinds={**dict.fromkeys(noise, CONFIDENCE), "effective_size": NOISE},
             noise_dominates=dict(noise),
             mostly_noise=noise["difference"],
         )

@@ -22,7 +22,7 @@ from discreet.problems import results
 from discreet.problems.numbers import Budget
 from discreet.problems.results import (
     LEVEL,
-    LONGEST_STORED,
+    LONGEST,
     NO_INTERVAL,
     NOISE,
     Expected,
@@ -645,7 +645,6 @@ AT = {
     "system_optimum": " at the system optimum",
     "user_equilibrium": " at the user equilibrium",
 }
-OTHER_LAW = "Another law can be applied to what was released, for free."
 UNKNOWN_UNIT = "trips a period times the unit of the links' times"
 
 
@@ -671,20 +670,19 @@ def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Hea
         return [Headline("Routes were released; trip counts and times were not"), *law]
     unit = time_unit(problem)
     told_unit = f"{unit}, of all trips of a period" if unit else UNKNOWN_UNIT
-    costs = " and fixed costs" if _has_fixed_costs(problem) else ""
-    with_closed = " with these closed" if result.get("closed") else ""
+    what = "generalized cost" if _has_fixed_costs(problem) else "travel time"
+    after = " after closing" if result.get("closed") else ""
     total = headline(
         RoutingResult,
         result,
         "total_travel_time",
-        f"Total travel time{costs}{AT.get(problem.get('objective', ''), '')}{with_closed}: ",
-        kind=NOISE,
+        f"Total {what}{AT.get(problem.get('objective', ''), '')}{after}: ",
         between=f"{unit and ' '}{unit} per period",
     )
     found = [replace(total, unit=told_unit)]
     if "total_travel_time_change" in result:
         found.insert(0, replace(_change(result, unit), unit=told_unit))
-    found += [replace(one, good_for=OTHER_LAW) for one in law]
+    found += law
     noise, links = only_noise(result, "link_flows")
     if noise:
         found.append(
@@ -718,7 +716,7 @@ def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Hea
 
 def _change(result: Mapping[str, Any], unit: str) -> Headline:
     """The effect of closing on the total travel time of the same trips, with the names of what is
-    closed if lists of jobs have room for them."""
+    closed if there is room for them."""
     name = "total_travel_time_change"
     change, now = result[name], result["total_travel_time"]
     before = now - change
@@ -730,12 +728,11 @@ def _change(result: Mapping[str, Any], unit: str) -> Headline:
         result,
         name,
         "Closing adds ",
-        kind=NOISE,
         between=between,
     )
     for said in (closures.told(closed) if closed else "", counted(len(closed), "link")):
         called = replace(found, before=f"Closing {said} adds ")
-        if said and len(called.text) <= LONGEST_STORED:
+        if said and len(called.text) <= LONGEST:
             found = called
             break
     told = ((result.get("uncertainty") or {}).get("values") or {}).get(name)
@@ -987,6 +984,7 @@ def _output(
                 name: {"lower": _listed(lower), "upper": _listed(upper)}
                 for name, (lower, upper) in values.items()
             },
+            "kinds": dict.fromkeys(values, NOISE),
             "noise_dominates": {name: np.asarray(one).tolist() for name, one in dominates.items()},
             "mostly_noise": mostly_noise,
         },
@@ -1026,7 +1024,7 @@ def stated(network: Mapping[str, Any]) -> bool:
 
 
 def sentence(roads: RoadNetwork, latency: AffineLatency | BprLatency) -> str:
-    """The law of all links as a sentence without the full stop."""
+    """The law of all links as a formula in a sentence, without the full stop."""
     own = [
         (link.b, link.power)
         for link in roads.links
@@ -1035,29 +1033,31 @@ def sentence(roads: RoadNetwork, latency: AffineLatency | BprLatency) -> str:
     partly = sum((link.b is None) != (link.power is None) for link in roads.links)
     if len(own) == len(roads.links) and own:
         if len(set(own)) == 1 and (figures := own[0])[0] is not None:
-            return f"Travel times grow by {_bpr(*figures)}, as the network says of every link"
-        return (
-            "Travel times grow by the BPR law, with the b and power that the network says of "
-            "each link"
-        )
-    says = f"Travel times grow {_common(latency)}"
+            return f"{_bpr(*figures)}, from the network"
+        return f"{_LINK_TIME.format('BPR', 'b (flow/capacity)^power')}, b and power by link"
+    says = _common(latency)
     if own or partly:
         links = len(own) + partly
-        says += (
-            f", but for {links:,} of {len(roads.links):,} links, of which the network says its "
-            "own figures"
-        )
+        says += f"; own figures for {links:,} of {counted(len(roads.links), 'link')}"
     return says
 
 
 def _common(latency: AffineLatency | BprLatency) -> str:
     if isinstance(latency, BprLatency):
-        return f"by {_bpr(latency.b, latency.power)}"
-    return (
-        f"in proportion to the flow: at capacity {latency.factor:g} times the time on the empty "
-        "road is added"
-    )
+        return _bpr(latency.b, latency.power)
+    factor = "" if latency.factor == 1 else f"{latency.factor:g} "
+    return _LINK_TIME.format("affine", f"{factor}flow/capacity")
 
 
 def _bpr(b: float | None, power: float | None) -> str:
-    return f"the BPR law: {b:g}, power {power:g} of flow over capacity"
+    return _LINK_TIME.format("BPR", f"{b:g} (flow/capacity){_raised(power)}")
+
+
+def _raised(power: float | None) -> str:
+    """`⁴` of 4, `^2.5` of 2.5."""
+    text = f"{power:g}"
+    return text.translate(_SUPERSCRIPTS) if text.isdecimal() else f"^{text}"
+
+
+_LINK_TIME = "Link time ({}): free-flow time × (1 + {})"
+_SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
