@@ -155,7 +155,7 @@ def test_ask_says_what_changes_and_names_what_cannot(
     assert third["result"]["link_flows"][busiest] == 0
     assert third["job"]["headline"].startswith("Closing ")
     assert third["job"]["headline"] in " ".join(closed.stdout.split())
-    assert "Travel times grow by the BPR law: 0.2, power 4 of flow over capacity" in " ".join(
+    assert "Link time (BPR): free-flow time × (1 + 0.2 (flow/capacity)⁴)." in " ".join(
         closed.stdout.split()
     )
     assert "to total travel time (90 % NI: " in " ".join(closed.stdout.split())

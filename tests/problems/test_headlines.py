@@ -97,17 +97,18 @@ def test_what_is_told_of_one_load_is_told_of_all_where_their_number_is_public() 
         "kinds": {"saving": "noise"},
         "noise_dominates": {},
     }
-    one, every, load, *_ = headlines_of(asked, {**result, "uncertainty": {**said, "mostly_noise": False}})
+    one, every, load, *_ = headlines_of(
+        asked, {**result, "uncertainty": {**said, "mostly_noise": False}}
+    )
     assert one.text == (
-        "Following the signal saves at least 4.0 per meter (90 % NI: 4.0–6.5), "
-        "net of discomfort"
+        "Following the signal saves at least 4.0 per meter (90 % NI: 4.0–6.5), net of discomfort"
     )
     assert one.unit == (
         "the money of the price, taken per kW and step of 30 minutes: the highest, 0.2, is 0.4 a "
         "kWh"
     )
     assert every.text == "All 200 together save at least 800 (90 % NI: 800–1,300)"
-    assert load.text == "Highest load of all: 400 kW; without control 600 kW"
+    assert load.text == "Highest total load: 400 kW; without control 600 kW"
     lost = {"level": 0.9, "values": {}, "noise_dominates": {"saving": True}, "mostly_noise": True}
     (noise,) = headlines_of(asked, {**result, "uncertainty": lost})
     assert noise.text == (
@@ -174,7 +175,7 @@ def test_loads_of_which_no_saving_is_known_promise_no_energy_and_tell_how_far_no
     )
     assert one.good_for == "Not distinguishable from 0."
     assert load.text == (
-        "Highest load of all: 45 kW (90 % NI: 30–60); without control 80 kW (90 % NI: 20–240)"
+        "Highest total load: 45 kW (90 % NI: 30–60); without control 80 kW (90 % NI: 20–240)"
     )
     assert not others
     sure = {**said, "values": {**ends, "saving": {"lower": 0.5, "upper": 3.0}}}
@@ -247,7 +248,9 @@ def test_large_figures_are_in_millions_with_their_interval() -> None:
         figure(told(7_481_234.0, 7_302_000.0, 7_604_000.0), "saving")
         == "7.48 million (90 % NI: 7.30–7.60)"
     )
-    assert figure(told(-2.5e9, -2.6e9, -2.4e9), "saving") == "-2.50 billion (90 % NI: -2.60 to -2.40)"
+    assert (
+        figure(told(-2.5e9, -2.6e9, -2.4e9), "saving") == "-2.50 billion (90 % NI: -2.60 to -2.40)"
+    )
     assert figure(told(748_123.0, None, None), "saving") == "748,100"
     assert (
         figure(told(7_481_234.0, None, None, noise=True), "saving")
@@ -386,10 +389,7 @@ def test_what_has_not_settled_says_so_first() -> None:
         "objective": 2.5,
         "tables": [],
     }
-    assert (
-        stored_headline(problem, local)
-        == "Not optimal. Total cost: 2.5 (3 rounds)"
-    )
+    assert stored_headline(problem, local) == "Not optimal. Total cost: 2.5 (3 rounds)"
     apart = {name: value for name, value in local.items() if name != "objective"}
     (said,) = headlines_of(problem, apart)
     assert said.text == "Not converged after 3 rounds; not optimal"
@@ -402,9 +402,7 @@ def test_what_has_not_settled_says_so_first() -> None:
     regularized = headlines_of({**problem, "method": "rpds"}, {**apart, "status": "converged"})[0]
     assert "part of the regularized optimum" in regularized.text
     silent = {name: value for name, value in apart.items() if name != "status"}
-    assert headlines_of(problem, silent)[0].text == (
-        "3 rounds completed; convergence not checked"
-    )
+    assert headlines_of(problem, silent)[0].text == ("3 rounds completed; convergence not checked")
 
 
 def test_agents_constraints_are_kept_broken_or_open() -> None:
@@ -477,11 +475,8 @@ def test_a_rehearsal_names_the_least_epsilon_that_is_enough() -> None:
         == "Nine runs in ten come within 10 % of saving from epsilon 2 on, with the method moments"
     )
     (best,) = headlines_of(of_loads, {"rows": rows[1:3], "data": "synthetic"})
-    near = (
-        "No epsilon brings saving within 10 %; at best nine runs in ten are within ± 2, where it "
-        "is about 10: at epsilon 1"
-    )
-    assert best.text == f"{near} with the method moments"
+    near = "No epsilon brings saving within 10 %; nine runs in ten: ± 2 of about 10"
+    assert best.text == f"{near} (epsilon 1, moments)"
     costs = [
         {
             **row,
@@ -493,5 +488,5 @@ def test_a_rehearsal_names_the_least_epsilon_that_is_enough() -> None:
     ]
     (words,) = headlines_of(of_loads, {"rows": costs, "data": "synthetic"})
     assert words.text.startswith("No epsilon brings expected cost by first state within 10 %")
-    assert words.text.endswith("at epsilon 1 with the method dp lsw")
+    assert words.text.endswith("(epsilon 1, dp lsw)")
     assert headlines_of(of_loads, {"rows": [], "data": ""})[0].text.startswith("No method")

@@ -61,9 +61,9 @@ def show_answer(
     `fields`: of a rehearsal, what is published of the fields of what was rehearsed."""
     screen = Console()
     if intervals.is_mostly_noise(answer["result"]):
-        screen.print(intervals.MOSTLY_NOISE, style="bold yellow")
+        screen.print(f"{intervals.MOSTLY_NOISE}.", style="bold yellow")
     if intervals.is_not_converged(answer["result"]):
-        screen.print(intervals.NOT_CONVERGED, style="bold yellow")
+        screen.print(f"{intervals.NOT_CONVERGED}.", style="bold yellow")
     # There is no job of a rehearsal without a server.
     if headline := answer.get("job", {}).get("headline"):
         screen.print(Text(headline, style="bold"))

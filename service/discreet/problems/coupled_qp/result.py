@@ -97,7 +97,7 @@ def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Hea
 def _on_shares(result: Mapping[str, Any]) -> Headline:
     if result.get("status") == "iteration_limit":
         return Headline(
-            "Not optimal: outside the tolerance. Needs more steps, closer bounds, or a limit that "
+            "Not optimal: outside the tolerance; needs more steps, closer bounds, or a limit that "
             "can be kept"
         )
     if result.get("status") == "infeasible":

@@ -1130,12 +1130,10 @@ def _together(result: Mapping[str, Any], people: int, verb: str) -> list[Headlin
     if {"default_power", "expected_power"} <= result.keys():
         kw = " kW" if "edges" in result["states"] else ""
         before, now = (
-            figure(
-                _times(result, people, name, int(np.argmax(result[name]))), name, between=kw
-            )
+            figure(_times(result, people, name, int(np.argmax(result[name]))), name, between=kw)
             for name in ("default_power", "expected_power")
         )
-        found.append(Headline("Highest load of all: ", now, f"; without control {before}"))
+        found.append(Headline("Highest total load: ", now, f"; without control {before}"))
     return found
 
 

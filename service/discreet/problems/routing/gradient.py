@@ -116,5 +116,5 @@ def assumptions(
     return (
         f"the {periods}, the {public.zones} zones and the network are public",
         roads.of_periods(public.period_minutes),
-        law[0].lower() + law[1:],
+        law,
     )

@@ -43,6 +43,7 @@ from discreet.problems.routing.selections import Noised, Selected, skims_interva
 from discreet.solvers.traffic.sensitivity import Derivative, derivative
 from discreet.solvers.traffic.traffic_assignment import Assignment, Latency, Network, Objective
 from discreet.solvers.traffic.user_classes import UserClasses, derivative_of_classes
+from discreet_client import closing
 from discreet_client.intervals import percent, plain
 
 
@@ -730,9 +731,11 @@ def _change(result: Mapping[str, Any], unit: str) -> Headline:
         "Closing adds ",
         between=between,
     )
-    for said in (closures.told(closed) if closed else "", counted(len(closed), "link")):
+    streets = list(dict.fromkeys(closing.street_of(name) or name for name in closed))
+    named = [closures.told(closed), closures.told(streets)] if closed else []
+    for said in (*named, counted(len(closed), "link")):
         called = replace(found, before=f"Closing {said} adds ")
-        if said and len(called.text) <= LONGEST:
+        if len(called.text) <= LONGEST:
             found = called
             break
     told = ((result.get("uncertainty") or {}).get("values") or {}).get(name)
