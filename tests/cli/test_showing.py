@@ -156,7 +156,7 @@ def test_few_numbers_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
         " 12.4292 ",
     ):
         assert text in shown
-    assert "certificate: epsilon 1; protects one trip" in shown
+    assert "certificate: epsilon 1; neighbouring datasets: one trip" in " ".join(shown.split())
 
 
 def test_the_busiest_links_are_shown_by_their_names(capsys: pytest.CaptureFixture[str]) -> None:
@@ -246,7 +246,7 @@ def test_what_is_paid_already_is_offered_and_refused_where_nobody_can_answer(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO())
-    with pytest.raises(DiscreetError, match="--anew releases it once more"):
+    with pytest.raises(DiscreetError, match="Pay again: --anew"):
         plans.offered({"reusable": [JOB]}, "private", anew=False)
     plans.offered({"reusable": [JOB]}, "private", anew=True)
     plans.offered({"reusable": [JOB]}, "simulation", anew=False)  # costs nothing

@@ -316,13 +316,19 @@ def test_what_costs_nothing_has_a_dash_and_a_simulation_hides_nothing() -> None:
     }
     plan |= {"advice": [], "assumptions": []}
     facts = environment.get_template("parts.html").module.plan_facts
-    assert ("nothing: its data" in facts(plan, True), "Touching data" in facts(plan, True)) == (
+    assert ("none: its data" in facts(plan, True), "Touching data" in facts(plan, True)) == (
         True,
         False,
     )
-    assert ("nothing: its data" in facts(plan), "Touching data" in facts(plan)) == (False, True)
-    read = {unit: "<dt>Read</dt>" in facts({**plan, "parts_by": unit}) for unit in ("person", None)}
-    assert read == {"person": True, None: False}
+    assert ("none: its data" in facts(plan), "Touching data" in facts(plan)) == (False, True)
+    lists = {"assumptions": ["a"], "not_covered": ["b"], "model": ["c"]}
+    titles = ("Holds if", "Not covered", "Model")
+    assert [f"<h3>{title}</h3>" in facts({**plan, **lists}) for title in titles] == [True] * 3
+    assert [f"<h3>{title}</h3>" in facts({**plan, "model": ["c"]}) for title in titles] == [
+        False,
+        False,
+        True,
+    ]
 
 
 def test_a_result_that_cannot_be_drawn_is_no_reason_to_hide_it() -> None:

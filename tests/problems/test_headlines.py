@@ -211,7 +211,7 @@ def test_travel_times_have_the_unit_that_the_network_says() -> None:
     public = None if dataset is None else dataset.public
     for body, unit in ((asked, "the time unit of free_flow_time"), (minutes, "minutes")):
         advice = type(problem).model_validate(body).plan(public, budget).advice[0]
-        assert f"(in {unit}, summed over the trips of a period)" in advice
+        assert f"(90 %; in {unit}, summed over the trips of a period)" in advice
 
 
 @pytest.mark.parametrize(

@@ -137,8 +137,8 @@ def test_an_answer_names_closed_roads_and_its_law() -> None:
     assert law.text == "Link time (BPR): free-flow time × (1 + 0.15 (flow/capacity)⁴)"
     assert closures.told(list("abcdef")) == "a, b, c, d and 2 more links"
     plan = asked(closed_links=[0], latency={"type": "bpr"}).plan
-    assert law.text in plan.assumptions
-    assert "closed, so that nobody can take them: Main (Inn → Mill)" in plan.assumptions
+    assert law.text in plan.model
+    assert "closed, so that nobody can take them: Main (Inn → Mill)" in plan.model
 
 
 @pytest.mark.parametrize(

@@ -4762,7 +4762,10 @@ export interface components {
         PlanBody: {
             /** Advice */
             advice: string[];
-            /** Assumptions */
+            /**
+             * Assumptions
+             * @description Holds if: what the guarantee takes for granted
+             */
             assumptions: string[];
             /** Events */
             events: {
@@ -4774,10 +4777,20 @@ export interface components {
             iterations: {
                 [key: string]: number;
             };
+            /**
+             * Model
+             * @description What the answer takes for granted; the guarantee does not rest on it
+             */
+            model?: string[];
             /** Neighbours */
             neighbours: string;
             /** Noise */
             noise: components["schemas"]["NoiseSummary"][];
+            /**
+             * Not Covered
+             * @description What the guarantee says nothing of
+             */
+            not_covered?: string[];
             /**
              * Parts By
              * @description The release is a sum that several processes may make, each of a part of the content, with all records of one `person` (`participant`, `trajectory`, `request`) in one part, whichever file they came from: rows are put into parts by a hash of whose they are, before anything is clipped. Absent: one process reads the content as a whole
@@ -6559,8 +6572,15 @@ export interface components {
          */
         Uncertainty: {
             /**
+             * Kinds
+             * @description By field of `values`, what its intervals allow for. `noise`: the noise alone (noise interval, NI). `noise_and_bins`: the noise, and where readings lie in the bins of their states. `confidence`: the noise, and who is in the data (confidence interval, CI)
+             */
+            kinds: {
+                [key: string]: "noise" | "noise_and_bins" | "confidence";
+            };
+            /**
              * Level
-             * @description Probability with which an interval holds what it would be unnoised
+             * @description Probability with which an interval holds the number that it is of
              */
             level: number;
             /**

@@ -123,14 +123,14 @@ def show_answer(
             screen.print(
                 f"certificate: follows from what {first['job']} released, which was charged "
                 f"epsilon {own['epsilon']:.9g}, delta {own['delta']:.9g}; nothing more was "
-                f"charged; protects {own['neighbours']}"
+                f"charged; neighbouring datasets: {own['neighbours']}"
             )
     elif guarantee["type"] == "cryptographic":
         screen.print(f"certificate: cryptographic; protects {guarantee['neighbours']}")
     else:
         delta = f", delta {guarantee['delta']:.9g}" if guarantee["delta"] else ""
         screen.print(
-            f"certificate: epsilon {guarantee['epsilon']:.9g}{delta}; protects "
+            f"certificate: epsilon {guarantee['epsilon']:.9g}{delta}; neighbouring datasets: "
             f"{guarantee['neighbours']}"
         )
     if exposure := answer["certificate"].get("exposure"):

@@ -948,15 +948,15 @@ def row_advice(public: DrEnsemblePublic, deviation: float) -> str:
     among = "" if public.participants is None else f"of {public.participants} "
     where = "a state" if public.day is None else "in the shortest block a state"
     says = (
-        f"{where} in which fewer than {plain(least)} {among}participants are on average has a "
-        "row of mostly noise"
+        f"{where} with fewer than {plain(least)} {among}participants on average will have "
+        "transitions of mostly noise"
     )
     if public.participants is not None and least > public.participants:
         return f"{says}: that is every state"
     return (
-        f"{says}; where more than {percent(MOST_RELIED)} of the loads begin in such states or pass "
-        "their time there, saving and load are mostly noise. Public figures cannot tell that: "
-        "`discreet rehearse` tries this job on made-up loads first, for nothing"
+        f"{says}; if more than {percent(MOST_RELIED)} of the loads begin or stay there, so will "
+        "saving and load. Public figures cannot tell: `discreet rehearse` tries this job on "
+        "made-up loads, free"
     )
 
 

@@ -404,20 +404,19 @@ def told(
     in_time = f"in {times or 'the time unit of free_flow_time'}, summed over the trips of a period"
     reach = event.reach(confidence) / public.counts_a_mean_trip
     spread = float(ndtri((1 + confidence) / 2)) * event.deviation() / public.counts_a_mean_trip
-    sure, took = f"with {percent(confidence)} confidence", TOOK[around]
+    sure, took = percent(confidence), TOOK[around]
     if roads is not None:
         width = own.total * max(kept.total * spread * roads.norm, reach * roads.most)
         where = "for max_total trips, fewer of them to far zones"
         if around:
             where = "for trips as they were released"
         says = (
-            f"total travel time within {'' if around else 'about '}± {plain(width)} {sure} "
-            f"({in_time}), "
+            f"total travel time: {'' if around else 'about '}±{plain(width)} ({sure}; {in_time}), "
         )
         if mean is None:
             says += (
-                "on empty roads, and less accurate on full ones: how full they are is only known "
-                "from a public max_total of the dataset"
+                "on empty roads, more in congestion; declare `max_total` of the dataset to know "
+                "how much"
             )
         elif width < roads.total:
             part = width / roads.total
@@ -435,19 +434,16 @@ def told(
     # the noise.
     near = own.demand * max(reach, spread if own.demand > 1 else 0.0)
     near += 0.5 / public.counts_a_mean_trip
-    says = f"the trips between each pair of zones within ± {plain(near)} a period {sure}"
+    says = f"trips between each pair of zones: ±{plain(near)} per period ({sure})"
     if mean is not None:
         says += f"; a pair has {'' if around else 'at most '}{plain(mean, 3)} on average"
-    says += (
-        f"; a pair with fewer than {plain(2 * near)} trips a period cannot be told from one "
-        "without any"
-    )
+    says += f"; pairs below {plain(2 * near)} trips per period are indistinguishable from 0"
     yield Expected("demand", near, TRIPS, says, mean, took=took["demand"])
     if roads is not None:
         width = own.flows * max(kept.flows * spread * math.sqrt(roads.pairs), reach)
         says = (
-            f"the flow of the link that most pairs of zones use within ± {plain(width)} "
-            f"trips a period {sure}, those of other links more accurately"
+            f"flow of the link that most pairs of zones use: ±{plain(width)} trips per period "
+            f"({sure}); other links are more accurate"
         )
         yield Expected(
             "link_flows", width, TRIPS, says, roads.flow if mean else None, took=took["link_flows"]
@@ -457,10 +453,7 @@ def told(
 def expected_shares(event: Event, confidence: float) -> Expected:
     """The expectations of the method gradient."""
     reach = event.reach(confidence)
-    says = (
-        f"the share of a pair's trips that take a link within ± {plain(reach)} with "
-        f"{percent(confidence)}"
-    )
+    says = f"share of a pair's trips that take a link: ±{plain(reach)} ({percent(confidence)})"
     if reach >= 0.5:
         says += ", and shares lie between 0 and 1: mostly noise"
     return Expected(
@@ -597,7 +590,7 @@ def model_advice(
         return ()
     return (
         f"{', and '.join(said)}; to see how people choose their own routes, ask with "
-        f"{' and '.join(other)}, also afterwards, for free. Intervals cover the noise only",
+        f"{' and '.join(other)}, also afterwards, for free",
     )
 
 
