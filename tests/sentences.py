@@ -128,8 +128,8 @@ def _loads() -> list[Outcome]:
     }
     lost = uncertain({}, saving=True, transitions=[[True], [True]], mostly_noise=True)
     kept = (
-        "Limits hold by the released transitions: the load of all 200 is at most 300 kW and "
-        "changes by at most 40 kW a step. The limits cost each load 0.3 of its saving"
+        "By the released transitions the load of all 12,000 stays within its limits and changes by "
+        "at most 1,240 kW a step. The limits cost each load 0.3 of its saving"
     )
     broken = (
         "Limits cannot be kept: at step 3 the load of all 200 is 450.1 kW (limit 300 kW, exceeded "

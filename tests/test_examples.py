@@ -155,7 +155,7 @@ def test_a_second_question_is_free_and_both_answers_hold_the_truth(
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
-ENDS = (("(", " to"), (" to ", ", 90"), ("without noise ", "\n"))
+ENDS = (("NI: ", "–"), ("–", ");"), ("without noise ", "\n"))
 
 
 def test_the_demand_response_marks_its_rows_of_noise_and_holds_the_truth(

@@ -245,7 +245,7 @@ def test_caps_on_tenant_and_principal_bind_all_or_none(
             "analyst",
         )
         assert problem["binding"]["largest"]["epsilon"] == 0.2
-        assert problem["detail"].startswith("the cap on analyst binds")
+        assert problem["detail"].startswith("budget exceeded: the cap on analyst binds")
         assert owner.budget(second["account"])["reserved"]["epsilon"] == 0
         assert owner.budget(whole["id"])["reserved"]["epsilon"] == 0.3
 

@@ -227,14 +227,14 @@ def _unreachable(
 def _kept(asked: LoadLimits, public: DrEnsemblePublic, cost: float) -> str:
     parts = []
     if isinstance(asked.feeder, tuple):
-        parts.append("at most its limit in each step")
+        parts.append("stays within its limits")
     elif asked.feeder is not None:
-        parts.append(f"at most {_written(asked.feeder, public)}")
+        parts.append(f"is at most {_written(asked.feeder, public)}")
     if asked.ramp is not None:
         parts.append(f"changes by at most {_written(asked.ramp, public)} a step")
     cost_of = "nothing" if cost < 1e-12 else f"each load {plain(cost, 3)} of its saving"
-    load = f"{_whose(asked, public)} {'is ' * (asked.feeder is not None)}{' and '.join(parts)}"
-    return f"Limits hold by the released transitions: {load}. The limits cost {cost_of}"
+    load = f"{_whose(asked, public)} {' and '.join(parts)}"
+    return f"By the released transitions {load}. The limits cost {cost_of}"
 
 
 def _not_kept(

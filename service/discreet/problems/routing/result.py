@@ -298,10 +298,7 @@ SEARCH_STEPS = 30
 FAR, LESS_FAR = 0.5, 1.0
 """Trips between two zones decrease as exp(-this * the shortest time / its mean over all pairs)."""
 TRIPS = "in trips a period"
-NO_TOTAL = (
-    "how full the roads are; a public max_total of the dataset, the most trips of a period, "
-    "would tell"
-)
+NO_TOTAL = "how full the roads are. Declare max_total of the dataset, the most trips of a period"
 MOST_WORK = 2_000_000
 """The most zones times nodes of all rounds together, which takes about a second. If one round of a
 network is larger, nothing is expected that needs shortest paths."""
