@@ -369,8 +369,8 @@ VISITS = [
     (
         "patient,time,state,reward,action\na,1,0,0,treat\na,2,0,0,trat\nb,1,0,0,wiat\n",
         ruled(PATIENTS, behaviour=HALVES, target=HALVES),
-        "line 3, column action: reader.behaviour knows the actions treat, wait; found 'trat' (and 1 "
-        "more like this, up",
+        "line 3, column action: reader.behaviour knows the actions treat, wait; found 'trat' (and "
+        "1 more like this, up",
     ),
     (
         "patient,time,state,reward,action\na,1,0,0,treat\n",

@@ -252,7 +252,7 @@ def test_caps_on_tenant_and_principal_bind_all_or_none(
         owner.submit(bodies.job(second["id"], 0.4))  # another principal
         assert refusal(owner, bodies.job(second["id"], 0.2))["binding"]["account"] == whole["id"]
         assert refusal(owner, bodies.job(second["id"], 0.7))["detail"].startswith(
-            "the cap on the tenant binds"
+            "budget exceeded: the cap on the tenant binds"
         )
 
         analyst.cancel(job["id"])

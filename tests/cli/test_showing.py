@@ -88,7 +88,8 @@ def test_ids_are_whole(capsys: pytest.CaptureFixture[str]) -> None:
     assert "…" not in shown
     for word in (
         "off_policy_evaluation",
-        "awaiting_agents",
+        "waiting",
+        "for agents",
         "simulation",
         "reserved",
         "largest",
@@ -138,7 +139,7 @@ def test_few_numbers_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
         "multipliers": [2.5, 0.125],
         "policy": [[1, 2]],
         "demand": list(range(40)),
-        "true_value": {"lower": 0.25, "upper": 0.5},
+        "robust_bounds": {"lower": 0.25, "upper": 0.5},
         "largest_weight": 12.42916707075908,
         "tables": [],
     }

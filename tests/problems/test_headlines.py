@@ -294,7 +294,7 @@ def test_people_read_both_policies_and_the_difference() -> None:
     }
     result |= {
         "clipped_mass": 0.02,
-        "true_value": values["policy_value"],
+        "robust_bounds": values["policy_value"],
         "clipped_value": {"lower": 0.5, "upper": 0.8},
         "clipped_difference": {"lower": 0.01, "upper": 0.29},
     }
@@ -357,7 +357,7 @@ def test_an_earlier_result_is_told_with_the_ends_that_allow_for_clips() -> None:
     }
     result |= {
         "clipped_mass": 0.597,
-        "true_value": {"lower": 0.291, "upper": 3.97},
+        "robust_bounds": {"lower": 0.291, "upper": 3.97},
         "uncertainty": said,
     }
     problem = {"kind": "off_policy_evaluation", "discount": 1}

@@ -4248,6 +4248,8 @@ export interface components {
              * @description Of the target policy: over the people in the data, estimated with clipped weights (importance_sampling; its interval is without clips), or the mean of the value function over `initial`, where it is given
              */
             policy_value?: number;
+            /** @description Bounds on the value of the target policy without clipping, with 90 % confidence, whatever was cut off (importance_sampling) */
+            robust_bounds?: components["schemas"]["Range"];
             /**
              * Tables
              * @description Fields with more than a million numbers: left out here and given as Parquet
@@ -4258,8 +4260,6 @@ export interface components {
              * @description What the target policy does, if the dataset's owner has described it
              */
             target_policy?: string;
-            /** @description Bounds on the value of the target policy without clipping, with 90 % confidence, whatever was cut off (importance_sampling) */
-            true_value?: components["schemas"]["Range"];
             /** @description How far the noise may have moved the numbers of this result */
             uncertainty?: components["schemas"]["Uncertainty"];
             /**

@@ -177,6 +177,7 @@ environment.filters.update(
     pretty=pretty,
     event_words=words.event,
     change=words.change,
+    state=words.state,
     kind=words.kind,
     made_up=words.made_up,
     words=lambda text: str(text).replace("_", " "),

@@ -2934,15 +2934,15 @@ class OffPolicyEvaluationResult(TypedDict):
     (importance_sampling; its interval is without clips), or the mean of the value function
     over `initial`, where it is given; unit: the unit of rewards
     """
-    tables: list[str]
-    """Fields with more than a million numbers: left out here and given as Parquet"""
-    target_policy: NotRequired[str]
-    """What the target policy does, if the dataset's owner has described it"""
-    true_value: NotRequired[Range]
+    robust_bounds: NotRequired[Range]
     """
     Bounds on the value of the target policy without clipping, with 90 % confidence, whatever
     was cut off (importance_sampling); unit: the unit of rewards
     """
+    tables: list[str]
+    """Fields with more than a million numbers: left out here and given as Parquet"""
+    target_policy: NotRequired[str]
+    """What the target policy does, if the dataset's owner has described it"""
     uncertainty: NotRequired[Uncertainty]
     """How far the noise may have moved the numbers of this result"""
     values: NotRequired[list[float]]
