@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
+from discreet.cli import showing
 from discreet.problems import JOBS
 from discreet.problems.answers import headlines_of, stored_headline
 from discreet.problems.results import LONGEST
@@ -65,3 +67,23 @@ def test_a_result_that_states_an_interval_says_it_in_its_answer() -> None:
         text = headlines_of(plain.problem, {**plain.result, "uncertainty": told})[0].text
         assert f"(90 % {name}: 73,500–77,400)" in text
         assert name not in intervals.spelt_out(text)
+
+
+def test_lists_show_every_answer_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    """The command line wraps it; the style of pages cuts nothing, however narrow they are."""
+    job = {"id": "job_1", "state": "succeeded", "created_at": "2026-11-29T18:00:00Z"}
+    found = {stored_headline(one.problem, one.result): one.kind for one in OUTCOMES}
+    showing.show_jobs(
+        [
+            {**job, "kind": kind, "price": {"epsilon": 1.0}, "headline": said}
+            for said, kind in found.items()
+        ]
+    )
+    listed = " ".join(capsys.readouterr().out.split())
+    for said in found:
+        assert str(said) in listed
+    style = (
+        Path(showing.__file__).parent.parent / "dashboard" / "static" / "style.css"
+    ).read_text()
+    assert ".said {" in style
+    assert "line-clamp" not in style
