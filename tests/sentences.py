@@ -132,8 +132,8 @@ def _loads() -> list[Outcome]:
         "at most 1,240 kW a step. The limits cost each load 0.3 of its saving"
     )
     broken = (
-        "Limits cannot be kept: at step 3 the load of all 200 is 450.1 kW (limit 300 kW, exceeded "
-        "by 150; 4 more exceed it). 280 kW could be reached there, but not with the other limits "
+        "Limits cannot be kept: at step 3 the load of all 200 is 450.1 kW (limit 300 kW; 4 more "
+        "exceed theirs). 280 kW could be reached there, but not with the other limits "
         "and steps"
     )
     few = {"power": [0, 3]}

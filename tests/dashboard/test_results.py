@@ -28,7 +28,7 @@ from discreet.dashboard.routes.jobs import _row
 from discreet.problems import KINDS
 from discreet.problems.answers import headlines_of
 from discreet.web import drawings
-from discreet_client import closing
+from discreet_client import closing, intervals
 from tests import bodies
 from tests.conftest import DEADLINE_SECONDS, Installation
 from tests.dashboard.browsing import Browser
@@ -119,7 +119,9 @@ def test_jobs_side_by_side_say_what_differs(
         assert "network.nodes" in text.partition("What is the same in both")[2]
         assert "network.nodes" not in text.partition("What is the same in both")[0]
         told = re.search(
-            r"Total travel time of a period ([\d,.]+) \([^)]+90 %\) ([\d,.]+) \([^)]+90 %\)", text
+            r"Total travel time of a period ([\d,.]+) \(90 % noise interval: [^)]+\) ([\d,.]+) "
+            r"\(90 % noise interval: ",
+            text,
         )
         assert told is not None
         assert [float(one.replace(",", "")) for one in told.groups()] == pytest.approx(
@@ -153,14 +155,16 @@ def test_the_answer_comes_first(service: Installation, routed: tuple[dict[str, s
         answer = owner.result(job)["result"]
         (first, *_) = headlines_of(owner.job(job)["problem"], answer)
     assert first.good_for
+    figure = intervals.spelt_out(first.figure)
+    assert "noise interval" in figure
     with Browser.logged_in(service, keys["analyst"]) as visitor:
         page = visitor.get(f"/jobs/{job}").text
         saved = visitor.get(f"/jobs/{job}/page.html").text
         for text in (page, saved):
             flat = " ".join(text.split())
-            places = [flat.index(part) for part in (first.figure, first.good_for, "Price")]
+            places = [flat.index(part) for part in (figure, first.good_for, "Price")]
             assert places == sorted(places), places
-            assert flat.index(first.figure) < flat.index("Iterations of the assignment")
+            assert flat.index(figure) < flat.index("Iterations of the assignment")
         details = (
             visitor.get(f"/jobs/{job}")
             .response.text.partition('<details id="facts">')[2]
@@ -174,7 +178,7 @@ def test_the_answer_comes_first(service: Installation, routed: tuple[dict[str, s
         assert both.index('class="headline"') < both.index("What was asked")
     with Browser.logged_in(service, keys["auditor"]) as auditor:
         told = auditor.get(f"/jobs/{job}")
-        assert (first.figure in told.text, "Submitted" in told.text) == (False, True)
+        assert (figure in told.text, "Submitted" in told.text) == (False, True)
 
 
 def test_lists_say_what_each_job_answers_to_who_may_read_answers(
@@ -188,7 +192,8 @@ def test_lists_say_what_each_job_answers_to_who_may_read_answers(
             listed = {one["id"]: one.get("headline") for one in client.jobs()["jobs"]}
             assert (listed[job], client.job(job).get("headline")) == (shown, shown)
         with Browser.logged_in(service, keys[role]) as visitor:
-            assert (expected in visitor.get("/jobs").text) == (shown is not None)
+            listed_page = visitor.get("/jobs").text
+            assert (intervals.spelt_out(expected) in listed_page) == (shown is not None)
 
 
 def tenant_job(service: Installation, keys: dict[str, str], job: str) -> str:

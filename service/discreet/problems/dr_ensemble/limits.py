@@ -274,9 +274,8 @@ def _not_kept(
         )
     elif feeder and step == 0:
         why = "`initial` puts loads there and no policy changes that; null leaves a step out"
-    more = f"; {steps - 1} more exceed it" if steps > 1 else ""
-    excess = plain(loads * (reached - most), 3)
-    limit = f"limit {_written(loads * most, public)}, exceeded by {excess}{more}"
+    more = f"; {steps - 1} more exceed theirs" if steps > 1 else ""
+    limit = f"limit {_written(loads * most, public)}{more}"
     return f"Limits cannot be kept: {what} ({limit}). {why}"
 
 
