@@ -15,10 +15,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from discreet_client.flows import NotWritten, rows_of_links
+from discreet_client.flows import NotWritten, as_csv, rows_of_links
 from discreet_client.intervals import is_number
 
 if TYPE_CHECKING:
@@ -67,6 +67,33 @@ class Comparison:
     """Of the intervals, of `KINDS`; empty where there are none, or of several kinds."""
     notes: list[str] = field(default_factory=list)
     """Why intervals are missing."""
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it, as JSON."""
+        return {**asdict(self), **{name: self._rows(name) for name in ("figures", "links")}}
+
+    def as_csv(self) -> bytes:
+        """A row for each figure and link."""
+        rows = [
+            {"of": of, **row}
+            for of, name in (("result", "figures"), ("link", "links"))
+            for row in self._rows(name)
+        ]
+        return as_csv(rows, ["of", "name", "before", "now", "change", "lower", "upper"])
+
+    def _rows(self, name: str) -> list[dict[str, Any]]:
+        rows: list[Difference] = getattr(self, name)
+        return [
+            {
+                "name": row.name,
+                "before": row.before,
+                "now": row.now,
+                "change": row.change,
+                "lower": row.lower,
+                "upper": row.upper,
+            }
+            for row in rows
+        ]
 
 
 def compare(before: Answer, now: Answer) -> Comparison:
@@ -134,9 +161,10 @@ class _Pair:
     def links(self) -> list[Difference]:
         """The flows of both networks' links."""
         try:
-            rows = [_by_name(rows_of_links(one.document["result"], one.network)) for one in self.both]
+            tables = [rows_of_links(one.document["result"], one.network) for one in self.both]
         except (NotWritten, KeyError):
             return []
+        rows = [_by_name(table) for table in tables]
         may = self._may("link_flows")
         found = []
         for name in dict.fromkeys([*rows[0], *rows[1]]):
