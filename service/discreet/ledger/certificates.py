@@ -76,18 +76,18 @@ def certificate(
     source: Mapping[str, Any] | None = None,
     public_digest: str | None = None,
 ) -> dict[str, Any]:
-    """An unsigned certificate. `assumptions` are what the guarantee holds under, `not_covered` what it
-    says nothing of, `model` what the answer alone rests on. With no events nothing was released by
-    a mechanism: what holds then is the cryptography of the protocol, whose assumptions say what it
-    reveals to whom. `result_digest` and `tables` (by name) are SHA-256, hexadecimal, of the
-    result's canonical JSON and of its Parquet files, `headline_digest` is `digest_of_headline`,
-    `problem_digest` of the problem's canonical JSON, where it is public, `release_digest` of what
-    the mechanisms released, where that is kept; `objects` are those of the public objects that the
-    problem holds, by field, with the ids that they are stored under; `follows_from` are the
-    certificates of jobs that were asked again; `federation` names roster and transcript,
-    `cryptographic` the protocol that hides what agents send, `exposure` what they find out of each
-    other all the same; `source` the blocks that were read; `public_digest` is that of the public
-    part of the data, as the plan has it."""
+    """An unsigned certificate. `assumptions` are what the guarantee holds under, `not_covered`
+    what it says nothing of, `model` what the answer alone rests on. With no events nothing was
+    released by a mechanism: what holds then is the cryptography of the protocol, whose assumptions
+    say what it reveals to whom. `result_digest` and `tables` (by name) are SHA-256, hexadecimal,
+    of the result's canonical JSON and of its Parquet files, `headline_digest` is
+    `digest_of_headline`, `problem_digest` of the problem's canonical JSON, where it is public,
+    `release_digest` of what the mechanisms released, where that is kept; `objects` are those of
+    the public objects that the problem holds, by field, with the ids that they are stored under;
+    `follows_from` are the certificates of jobs that were asked again; `federation` names roster
+    and transcript, `cryptographic` the protocol that hides what agents send, `exposure` what they
+    find out of each other all the same; `source` the blocks that were read; `public_digest` is
+    that of the public part of the data, as the plan has it."""
     kind = (
         POST_PROCESSING
         if follows_from and not simulation

@@ -37,7 +37,8 @@ its solver."""
 
 IntervalKind = Literal["noise", "noise_and_bins", "confidence"]
 """As `discreet_client.intervals.KINDS` names them."""
-NOISE, CONFIDENCE = "noise", "confidence"
+NOISE: IntervalKind = "noise"
+CONFIDENCE: IntervalKind = "confidence"
 
 
 class Interval(TypedDict):
