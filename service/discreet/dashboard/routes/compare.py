@@ -96,7 +96,7 @@ async def _differences(services: Services, viewer: Reader, both: list[Answer]) -
         answer = answer_of({"job": one.job, "result": drawing.result}, {})
         answer.network = drawing.row["problem"].get("network") or {}
         found.append(answer)
-    return await anyio.to_thread.run_sync(compare, *found)
+    return await anyio.to_thread.run_sync(lambda: compare(*found))
 
 
 def _changes(kind: str, found: Comparison) -> list[tuple[str, list[Change]]]:
