@@ -186,7 +186,7 @@ ROUTES = [
         "origin,destination,time\n1,2,2026-11-02T00:00\n",
         ruled(TIMED, time_zone=None),
         "",
-        "say reader.time_zone, su",
+        "Set reader.time_zone, su",
     ),
     (
         "origin,destination,time\n1,2,2026-11-02\n",

@@ -1220,7 +1220,7 @@ def test_local_times_of_meters_need_a_place() -> None:
     }
     meters = {"start": "2026-01-15T00:00+01:00", "interval_seconds": 1800}
     public = {"states": 2, "edges": [0, 1, 2], "meters": meters}
-    with pytest.raises(TableError, match=r"say reader\.time_zone") as refused:
+    with pytest.raises(TableError, match=r"Set reader\.time_zone") as refused:
         readers.read("dr_ensemble", table, public)
     assert [one.about for one in refused.value.issues] == ["time_zone"]
 
