@@ -540,7 +540,7 @@ def test_another_answer_beside_the_first_is_accessible_and_fits_a_phone(
         seen.draw()
         found = problems_of(seen, axe)
         page.get_by_label("Discomfort weight", exact=True).fill("none")
-        page.get_by_text("Not asked: see the errors").wait_for()
+        page.get_by_text("Correct the marked fields").wait_for()
         assert not [*found, *problems_of(seen, axe)]
 
 

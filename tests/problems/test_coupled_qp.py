@@ -767,7 +767,7 @@ def test_few_agents_are_refused_unless_the_owner_accepts_it() -> None:
             assert plan.neighbours == exposure.HIDDEN
             continue
         with pytest.raises(
-            Exposed, match=r'10 opened numbers need 100 agents at least; .* exposure: "accepted"'
+            Exposed, match=r'10 sums would be revealed: needs 100 agents\. .* exposure: "accepted"'
         ) as told:
             problem.plan_federation((), problem.budget(None))
         assert told.value.issues[0].pointer == "/problem/exposure"
@@ -787,7 +787,7 @@ def test_few_agents_are_refused_unless_the_owner_accepts_it() -> None:
 
 def test_more_numbers_need_more_agents() -> None:
     steps = {"primal": 0.1, "dual": 0.1, "iterations": 6}
-    with pytest.raises(Exposed, match="16 opened numbers need 160"):
+    with pytest.raises(Exposed, match="16 sums would be revealed: needs 160"):
         Federation(159, exposure=None, steps=steps)
     problem = CoupledQp.model_validate(federated(160, exposure=None, steps=steps))
     assert problem.plan_federation((), problem.budget(None)).exposure is not None

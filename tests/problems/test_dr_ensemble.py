@@ -653,11 +653,11 @@ def test_plans_tell_what_to_expect_and_what_is_noise() -> None:
     assert (np.diff(widths, axis=0) < 0).all()
     assert all("mostly noise" in says for says in planned(0.02).advice[:4])
     assert planned(0.01).advice[5].endswith("that is every state")
-    assert "`discreet rehearse` tries this job on made-up loads first" in planned(1).advice[5]
+    assert "`discreet rehearse` tries this job on made-up loads" in planned(1).advice[5]
     assert (
         planned(1)
         .advice[5]
-        .startswith(f"a state in which fewer than {8**0.5 * 2:.2g} of 300 participants")
+        .startswith(f"a state with fewer than {8**0.5 * 2:.2g} of 300 participants")
     )
     assert len(planned(1, part={}).advice) == 1  # nobody says how many there are
 

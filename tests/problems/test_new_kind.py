@@ -153,9 +153,11 @@ def test_a_kind_of_one_folder_is_used_everywhere(service: Installation, tmp_path
         "delta": 0,
     }
     said = discreet(service, "submit", str(file), "--wait", "--anew", "--out", str(out))
-    assert said.index("mostly noise") < said.index("total")  # before any number
+    assert said.index("Mostly noise") < said.index("total")  # before any number
     total = json.loads(out.read_text())["result"]["total"]
-    interval = f"{total} ({total - 21} to {total + 21}, 90 %, mostly noise)"
+    to = " to " if total < 21 else "–"
+    ends = f"{total - 21}{to}{total + 21}, mostly noise)"
+    interval = f"{total} (90 % NI: {ends}"
     assert interval in " ".join(said.replace("│", " ").split())
     discreet(
         service, "submit", str(file), "--wait", "--epsilon", "5", "--anew", "--out", str(nearer)
@@ -234,11 +236,12 @@ def test_a_kind_of_one_folder_is_used_everywhere(service: Installation, tmp_path
     with Browser.logged_in(service, service.owner_key) as visitor:
         page = visitor.get(f"/jobs/{json.loads(out.read_text())['job']['id']}")
         assert "Toy sum" in page.text
+        interval = f"{total} (90 % noise interval: {ends}"
         assert f"Sum of all numbers: {interval}" in " ".join(
             page.text.split()
         )  # no sentence of its own is needed
         assert interval in page.text
-        assert page.text.index("The answer is mostly noise") < page.text.index(interval)
+        assert page.text.index("Mostly noise: at this epsilon") < page.text.index(interval)
         assert (
             "mostly noise"
             not in visitor.get(f"/jobs/{json.loads(nearer.read_text())['job']['id']}").text

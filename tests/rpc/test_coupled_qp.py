@@ -133,8 +133,8 @@ def test_three_agents_come_to_the_papers_optimum(shared: Federation, scheme: str
     TypeAdapter(CoupledQp.Fields).validate_python(result, strict=True, extra="forbid")
     assert result["rounds"] == 202
     said = (
-        "The agents have settled after 202 rounds: each holds its own part of the joint optimum, "
-        "unless one of them lied"
+        "Converged in 202 rounds; each agent holds its part of the optimum if all followed the "
+        "protocol"
     )
     assert answer["job"]["headline"] == said
     assert {outcome["transcript"] for outcome in outcomes} == {result["transcript"]}
