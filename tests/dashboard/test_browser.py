@@ -378,6 +378,7 @@ NO_PAGES = {
     "/jobs/{job_id}/events",
     "/jobs/{job_id}/problem.json",
     "/jobs/{job_id}/result.json",
+    "/jobs/{job_id}/result.xlsx",
     "/jobs/{job_id}/result/{table}.parquet",
     "/ledger/export",
     "/ledger/head.json",

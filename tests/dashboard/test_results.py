@@ -20,6 +20,7 @@ import anyio.lowlevel
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import python_calamine
 
 from discreet.dashboard import results, submissions, words
 from discreet.dashboard.answers import _read
@@ -82,6 +83,7 @@ def test_charts_are_for_who_may_see_results(
         "policy",
         "policy?origin=1&destination=2&part=answer",
         "result.json",
+        "result.xlsx",
     )
     for key, status in ((keys["auditor"], 403), (service.owner_key, 404)):
         with Browser.logged_in(service, key) as visitor:
@@ -244,6 +246,10 @@ def test_paths_are_those_of_the_result(
         download = visitor.http.get(f"/jobs/{job}/result.json")
         assert f'filename="{job}.json"' in download.headers["content-disposition"]
         assert download.json() == answer
+        sheets = visitor.http.get(f"/jobs/{job}/result.xlsx").content
+        book = python_calamine.CalamineWorkbook.from_filelike(io.BytesIO(sheets))
+        names, *rows = book.get_sheet_by_name("by link").to_python()
+        assert [row[names.index("flow")] for row in rows] == answer["result"]["link_flows"]
 
 
 def test_a_policy_in_a_table_is_looked_up_there() -> None:

@@ -294,10 +294,17 @@ def result(
         str | None,
         typer.Option(
             "--format",
-            help="Format of --out, which then holds only a part: link flows as csv, geojson, gmns "
-            "(link.csv) or parquet; demand and skims as omx; the users of chosen links as "
-            "select-link (CSV); of a demand response the signal as signal (CSV) or openadr-signal "
-            "(an event), the expected load as openadr (a report)",
+            help="Format of --out, for every result xlsx (all tables), csv or parquet (one table); "
+            "of routing also link flows as geojson or gmns (link.csv), demand and skims as omx, "
+            "the users of chosen links as select-link (CSV); of a demand response the signal as "
+            "signal (CSV) or openadr-signal (an event), the expected load as openadr (a report)",
+        ),
+    ] = None,
+    table: Annotated[
+        str | None,
+        typer.Option(
+            help="With --format csv, parquet or xlsx: which table, such as figures; the refusal "
+            "of an unknown name says which there are"
         ),
     ] = None,
     decimal: Annotated[
@@ -319,12 +326,14 @@ def result(
     as_json: JsonFlag = False,
 ) -> None:
     """Show the result and the certificate of a job."""
-    if form is not None and out is None:
+    if (form or table) is not None and out is None:
         raise typer.BadParameter("say into which file, with --out", param_hint="--format")
+    if table is not None and form is None:
+        raise typer.BadParameter("say the format, with --format", param_hint="--table")
     with client_of(state, server, key) as client:
         answer = client.result(job_id_of(client, job_id))
         if form is not None and out is not None:
-            out.write_bytes(in_the_fields_form(client, answer, form, decimal, start))
+            out.write_bytes(in_the_fields_form(client, answer, form, decimal, start, table))
         roads = None if as_json else roads_of_answer(client, answer)
     if out is not None and form is None:
         out.write_text(json.dumps(answer, separators=(",", ":")))

@@ -112,11 +112,22 @@ def in_the_fields_form(
     form: str,
     decimal: str = ".",
     start: str | None = None,
+    table: str | None = None,
 ) -> bytes:
-    """The file of a result's demand, of its link flows on the network that its job held or named
-    (`decimal`: of CSV), or of the signal of loads, or what they draw from `start` on."""
-    from discreet_client import flows  # noqa: PLC0415 - for this alone
+    """The file of a result's tables (`table`: one of them; `decimal`: of CSV), of its demand, of
+    its link flows on the network that its job held or named, or of the signal of loads, or what
+    they draw from `start` on."""
+    from discreet_client import flows, results  # noqa: PLC0415 - for this alone
 
+    if form in results.FORMATS:
+        try:
+            whole = client.answer(answer["job"]["id"])
+            return results.written(whole, form, table, decimal=decimal)
+        except flows.NotWritten as error:
+            raise InvalidInput(str(error)) from None
+    if table is not None:
+        says = f"--table goes with --format {', '.join(results.FORMATS)}, not with {form}"
+        raise InvalidInput(says)
     if form in ("openadr", "openadr-signal", "signal"):
         return _of_loads(client, answer, form, start)
     if form == "omx":
