@@ -3,7 +3,7 @@ the ledger.
 
 The faults are real (limits of the kernel, signals, servers that are stopped or say nothing, full
 disks). Tests in `reliability/test_causes.py` hold what came of them against the table in
-docs/operations.md; `make hostile` prints it.
+docs/errors.md; `make hostile` prints it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Faults that are put into an installation: the code that is answered, and what the ledger has.
 
-Held: both are what the table of docs/operations.md says, a job's sentence included.
+Held: both are what the table of docs/errors.md says, a job's sentence included.
 """
 
 from __future__ import annotations

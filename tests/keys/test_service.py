@@ -216,7 +216,7 @@ def test_an_api_that_starts_while_kms_is_away(aws: Kms, database: Database, tmp_
 
 
 def test_moving_an_installation_into_a_token(token: SoftToken, settings: Settings) -> None:
-    """The way of docs/operations.md: nothing stops, and at the end the file holds no key that opens
+    """The way of docs/keys.md: nothing stops, and at the end the file holds no key that opens
     anything."""
 
     both = settings.model_copy(update={"keys": f"{token.uri()} file", "keys_pin": PIN})

@@ -25,6 +25,7 @@ import pytest
 from discreet.installation.postgres import EmbeddedPostgres
 from discreet.problems import KINDS
 from discreet_client.errors import InvalidInput
+from tests import tables
 from tests.clients.node import BIN, execute, installed
 from tests.conftest import Installation, fresh_database, settings_for
 from tests.dashboard.browsing import Browser
@@ -48,7 +49,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ignored = shutil.ignore_patterns("__pycache__", "node_modules", "toy")
     for part in ("service", "clients/python", "migrations", "docs/problems", "tests", ".ci"):
         shutil.copytree(ROOT / part, tree / part, ignore=ignored)
-    for name in ("pyproject.toml", "README.md", "docs/index.md", "docs/dashboard.md"):
+    for name in ("pyproject.toml", *tables.TABLES):
         shutil.copy(ROOT / name, tree / name)
     registry = tree / REGISTRY
     lines = registry.read_text().splitlines(keepends=True)

@@ -1,7 +1,7 @@
 """Every cause of a failure under its own code, and what was charged: the faults are real, the
 ledger is read.
 
-The table in docs/operations.md names these tests; it is held against them and against the codes at
+The tables in docs/errors.md name these tests; they are held against them and against the codes at
 the end.
 """
 
@@ -526,20 +526,19 @@ def test_what_nobody_foresaw_says_that_it_does_not_know(settings: Settings) -> N
 # The table ----------------------------------------------------------------------------------------
 
 
-def test_the_table_of_causes_is_whole() -> None:
-    """Every code that a job may fail with, and every 503, stands in docs/operations.md with a test
-    that exists."""
-    text = (ROOT / "docs/operations.md").read_text()
-    rows = re.findall(
-        r"^\| `([a-z_]+)` \| (.+) \| (.+) \| `(tests/[^`]+)` \|$",
-        text,
-        re.M,
+def test_the_tables_of_causes_are_whole() -> None:
+    """Every code that a job may fail with, and every 503, stands in docs/errors.md with a test that
+    exists."""
+    text = (ROOT / "docs/errors.md").read_text()
+    ends = re.findall(
+        r"^\| `([a-z_]+)` \| (.+) \| (nothing|full|if touched) \| `([^`]+)` \|$", text, re.M
+    )
+    answers = re.findall(r"^\| `([a-z_]+)` \| (nothing|not known) \| `([^`]+)` \|$", text, re.M)
+    assert sorted((code, sentence) for code, sentence, *_ in ends) == sorted(
+        endings.all_failures().items()
     )
     busy = {code for code, known in CODES.items() if known.status == 503 and code != "unavailable"}
-    titles = {code: CODES[code].title for code in busy | {"internal"}}
-    words = [(code, sentence) for code, sentence, *_ in rows]
-    assert sorted(words) == sorted([*endings.all_failures().items(), *titles.items()])
-    for _, _, charged, test in rows:
-        assert charged
+    assert sorted(code for code, *_ in answers) == sorted(busy | {"internal"})
+    for *_, test in (*ends, *answers):
         path, _, name = test.partition("::")
-        assert f"def {name}(" in (ROOT / path).read_text(), test
+        assert f"def {name}(" in (ROOT / "tests" / path).read_text(), test
