@@ -826,14 +826,15 @@ def test_an_answer_in_a_notebook() -> None:
             "uncertainty": {
                 "level": 0.9,
                 "values": {"total_travel_time": {"lower": 10.0, "upper": 14.0}},
+                "kinds": {"total_travel_time": "noise"},
                 "noise_dominates": {},
                 "mostly_noise": True,
             },
         },
     }
     shown = RoutingAnswer(document, {})._repr_html_()
-    assert "<strong>mostly noise" in shown
-    assert "<th>total_travel_time</th><td>12.0 (10.0 to 14.0, 90 %)</td>" in shown
+    assert "<strong>Mostly noise" in shown
+    assert "<th>total_travel_time</th><td>12.0 (90 % NI: 10.0–14.0)</td>" in shown
     assert "<th>demand</th><td>an array by origin (2), destination (2)</td>" in shown
     assert "paid: epsilon 0.5" in shown
     assert "&lt;b&gt;" in shown

@@ -59,7 +59,13 @@ def show_busiest(result: Mapping[str, Any], roads: Mapping[str, Any], screen: Co
     for row in rows:
         level = (result.get("uncertainty") or {}).get("level", 0.9)
         ends = (row.get("flow_lower"), row.get("flow_upper"))
-        flow = intervals.with_interval(row["flow"], *ends, level, noise=row["noise"])
+        flow = intervals.with_interval(
+            row["flow"],
+            *ends,
+            level,
+            noise=row["noise"],
+            kind=intervals.kind_of(result, "link_flows"),
+        )
         if row.get("determined") is False:
             flow += " (not determined)"
         names = (Text(printable(str(row[field]))) for field in ("name", "from_node", "to_node"))
@@ -70,11 +76,7 @@ def show_busiest(result: Mapping[str, Any], roads: Mapping[str, Any], screen: Co
 def show_law(result: Mapping[str, Any], screen: Console) -> None:
     """By which law the travel times of a result grow, in its own sentence."""
     if law := result.get("latency_law"):
-        screen.print(
-            Text(
-                f"{printable(str(law))}. Another law can be applied to what was released, for free."
-            )
-        )
+        screen.print(Text(f"{printable(str(law))}."))
 
 
 def show_changes(result: Mapping[str, Any], roads: Mapping[str, Any], screen: Console) -> None:
@@ -95,7 +97,9 @@ def show_changes(result: Mapping[str, Any], roads: Mapping[str, Any], screen: Co
             (row.get("change_lower"), row.get("change_upper")),
         )
         text = (
-            intervals.with_interval(moved, *ends, row["level"])
+            intervals.with_interval(
+                moved, *ends, row["level"], kind=intervals.kind_of(result, "link_flow_changes")
+            )
             if ends[0] is not None and ends[1] is not None
             else intervals.plain(moved, 3)
         )

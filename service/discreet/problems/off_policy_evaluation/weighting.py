@@ -27,7 +27,7 @@ from discreet.problems.off_policy_evaluation.method import Asked, Chosen, Method
 from discreet.problems.off_policy_evaluation.public import Floats, Ints, OffPolicyPublic
 from discreet.problems.off_policy_evaluation.result import REWARD
 from discreet.problems.plans import NoiseSummary
-from discreet.problems.results import LEVEL, Expected, Interval, Uncertainty
+from discreet.problems.results import CONFIDENCE, LEVEL, NOISE, Expected, Interval, Uncertainty
 from discreet.solvers.evaluation import importance_sampling as sampling
 from discreet.solvers.evaluation import temporal_difference as td
 from discreet.solvers.evaluation.importance_sampling import Ends, Told, WeightedSums
@@ -468,7 +468,7 @@ def fields_of(
         "difference": size * difference.value,
         **{name: one.value for name, one in plainly.items()},
         "largest_weight": sums.largest_weight,
-        "true_value": truth,
+        "robust_bounds": truth,
         "covers": covers_sentence(sums, weighed, plainly["clipped_mass"], clipped),
     }
     if not sums.unclipped:
@@ -499,6 +499,7 @@ def fields_of(
                     for name, one in plainly.items()
                 },
             },
+            kinds={**dict.fromkeys(noise, CONFIDENCE), "effective_size": NOISE},
             noise_dominates=dict(noise),
             mostly_noise=noise["difference"],
         )
@@ -671,6 +672,6 @@ def long_episodes(method: Any, enough: float | None) -> tuple[str, ...]:
         f"over {method.public.horizon} steps a weight may be as large as {plain(most, 3)} "
         f"(max_ratio to the power of the horizon), and it is clipped at {plain(cap, 3)}: where so "
         f"few do what the target policy would in every step, 1 in {plain(most, 3)}, up to "
-        f"{percent(lost)} of the weights are cut off, and `true_value` says little; a shorter "
+        f"{percent(lost)} of the weights are cut off, and `robust_bounds` says little; a shorter "
         "horizon helps, or the method `moments`, which looks at single steps",
     )
