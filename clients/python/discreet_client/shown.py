@@ -52,9 +52,7 @@ class Plan(dict[str, Any]):
         rows += [("expect", sentence) for sentence in plan["advice"]]
         if reusable := self.get("reusable"):
             rows.append(("free of charge", f"ask_again({reusable[0]!r}, …): released already"))
-        return (
-            f"<p>A plan, free: <strong>{escape(verdict)}</strong></p>{table(rows)}"
-        )
+        return f"<p>A plan, free: <strong>{escape(verdict)}</strong></p>{table(rows)}"
 
 
 class Budget(dict[str, Any]):
