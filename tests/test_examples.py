@@ -120,6 +120,7 @@ def test_the_job_has_the_network_of_the_figures(figures: Any, job: Any) -> None:
     assert "synthetic" in problem["dataset"]["name"]
 
 
+@pytest.mark.long
 def test_patients_are_told_what_to_expect_and_never_what_no_rewards_allow(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -26,7 +26,7 @@ from discreet.usecases.oidc.configuration import CALLBACK
 from discreet_client import Client
 from tests import bodies
 from tests.api.test_sources import filled
-from tests.conftest import Installation, eventually
+from tests.conftest import Installation, eventually, first_of
 from tests.dashboard.chromium import Watched, problems_of, tab
 from tests.dashboard.seed import tenant
 from tests.dashboard.test_headers import routes_of
@@ -100,7 +100,7 @@ def test_the_watch_sees_what_the_policy_refuses(people: Tenant) -> None:
 # From registration to the result ------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", sorted(KINDS))
+@pytest.mark.parametrize("kind", first_of(sorted(KINDS), 2))
 def test_a_job_from_its_form_to_its_drawn_result(people: Tenant, kind: str, tmp_path: Path) -> None:
     """Register with a form and an upload, price, submit, and see the result come without touching
     the page."""

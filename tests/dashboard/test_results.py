@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 import pytest
 import python_calamine
 
+from discreet import cli
 from discreet.dashboard import results, submissions, words
 from discreet.dashboard.answers import _read
 from discreet.dashboard.pages import environment
@@ -30,6 +31,7 @@ from discreet.problems import KINDS
 from discreet.problems.answers import headlines_of
 from discreet.web import drawings
 from discreet_client import closing, intervals
+from discreet_client.comparison import ONE_RELEASE, compare
 from tests import bodies
 from tests.conftest import DEADLINE_SECONDS, Installation
 from tests.dashboard.browsing import Browser
@@ -96,7 +98,9 @@ def test_charts_are_for_who_may_see_results(
 
 
 def test_jobs_side_by_side_say_what_differs(
-    service: Installation, routed: tuple[dict[str, str], str]
+    service: Installation,
+    routed: tuple[dict[str, str], str],
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     """Another weighing of the same demand differs in one field; both are read by who may read both,
     and by no other."""
@@ -129,6 +133,19 @@ def test_jobs_side_by_side_say_what_differs(
         assert [float(one.replace(",", "")) for one in told.groups()] == pytest.approx(
             [first, second], rel=0.01
         )
+        assert ONE_RELEASE in text
+        with service.client(keys["owner"]) as owner:
+            found = compare(*(owner.answer(one) for one in (job, again)))
+        (moved,) = (one for one in found.figures if one.name == "total_travel_time")
+        assert moved.change == pytest.approx(second - first)
+        changes = text.partition("What changed")[2].partition("What was asked")[0]
+        assert changes.count(found.links[0].name) == 1
+        assert intervals.plain(moved.change, 3) in changes
+        here = ["--server", service.url, "--key", keys["owner"], "--json"]
+        assert cli.run(["compare", job, again, *here]) == 0
+        assert json.loads(capfd.readouterr().out)["links"][0]["name"] == found.links[0].name
+        assert cli.run(["compare", job, again, *here[:-1]]) == 0
+        assert "whose noise moves both together" in capfd.readouterr().out.replace("\n", " ")
         sources = [str(values["data-chart"]) for _, values in page.tags if "data-chart" in values]
         assert [source.split("/")[2] for source in sources] == [job, again] * 3
         page = visitor.get(f"/jobs/compare?job={job}&job={closed}").response.text
@@ -143,6 +160,7 @@ def test_jobs_side_by_side_say_what_differs(
         assert page.status == 200
         assert "data-chart" not in page.response.text
         assert "What came out" not in page.text
+        assert "What changed" not in page.text
     with service.client() as stranger, Browser.logged_in(service) as visitor:
         own = tenant().run(stranger, KINDS["coupled_qp"].example())
         for pair in (f"job={job}&job={again}", f"job={own}&job={job}", f"job={job}&job={own}"):
@@ -254,7 +272,8 @@ def test_paths_are_those_of_the_result(
         sheets = visitor.http.get(f"/jobs/{job}/result.xlsx").content
         book = python_calamine.CalamineWorkbook.from_filelike(io.BytesIO(sheets))
         names, *rows = book.get_sheet_by_name("by link").to_python()
-        assert [row[names.index("flow")] for row in rows] == answer["result"]["link_flows"]
+        flows = [row[names.index("flow")] for row in rows]
+        assert flows == pytest.approx(answer["result"]["link_flows"])
 
 
 def test_a_policy_in_a_table_is_looked_up_there() -> None:

@@ -33,6 +33,7 @@ from discreet.solvers.evaluation import gradient_temporal_difference as gtd
 from discreet.solvers.evaluation import monte_carlo_regression as regression
 from discreet.solvers.evaluation import temporal_difference as td
 from discreet.solvers.saddle.saddle_point import cloud_outputs
+from tests.conftest import worst_cases
 from tests.privacy.dp_events import dp_event
 from tests.problems.exact import NoNoise
 
@@ -177,7 +178,7 @@ NEAR = {
 """How much of the sensitivity the neighbours reach, where it is not all."""
 COUNTED = {"off_policy_evaluation, importance sampling, public rules, added": 0.05}
 """Of epsilon for the number of trajectories, where that is not half."""
-CASES = {case.name: case for kind in KINDS.values() for case in kind.worst_cases()}
+CASES = {case.name: case for kind in KINDS for case in worst_cases(kind)}
 
 
 @pytest.mark.parametrize("name", sorted(CASES))

@@ -27,6 +27,7 @@ from discreet.problems.dr_ensemble.public import DrEnsemblePublic
 from discreet.problems.dr_ensemble.result import ALL_HOURS
 from discreet.problems.numbers import Budget
 from discreet.solvers.control.shrinkage import shrink
+from tests.conftest import first_of
 from tests.problems.exact import NoNoise
 
 STATES = 4
@@ -396,7 +397,7 @@ def finished(epsilon: float, seed: int, steps: int | None = 30, **values: Any) -
 
 
 @pytest.mark.parametrize(
-    "values", [{}, {"policy": "taylor", "concentration": 30}, {"initial": "released"}]
+    "values", first_of([{}, {"policy": "taylor", "concentration": 30}, {"initial": "released"}])
 )
 def test_intervals_hold_what_the_true_loads_do(values: dict[str, Any]) -> None:
     """30 seeded releases, .90 nominal; a posterior of half the noise is below .8. No load begins in

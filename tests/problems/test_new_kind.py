@@ -25,6 +25,7 @@ import pytest
 from discreet.installation.postgres import EmbeddedPostgres
 from discreet.problems import KINDS
 from discreet_client.errors import InvalidInput
+from tests import tables
 from tests.clients.node import BIN, execute, installed
 from tests.conftest import Installation, fresh_database, settings_for
 from tests.dashboard.browsing import Browser
@@ -48,7 +49,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ignored = shutil.ignore_patterns("__pycache__", "node_modules", "toy")
     for part in ("service", "clients/python", "migrations", "docs/problems", "tests", ".ci"):
         shutil.copytree(ROOT / part, tree / part, ignore=ignored)
-    for name in ("pyproject.toml", "README.md", "docs/index.md", "docs/dashboard.md"):
+    for name in ("pyproject.toml", *tables.TABLES):
         shutil.copy(ROOT / name, tree / name)
     registry = tree / REGISTRY
     lines = registry.read_text().splitlines(keepends=True)
@@ -122,6 +123,7 @@ def discreet(service: Installation, *arguments: str) -> str:
     return done.stdout
 
 
+@pytest.mark.long
 def test_a_kind_of_one_folder_is_used_everywhere(service: Installation, tmp_path: Path) -> None:
     body: dict[str, Any] = {
         "problem": {
@@ -283,6 +285,7 @@ def check_ladder(result: dict[str, Any], epsilons: tuple[float, ...]) -> None:
     assert rows[0]["error"] > 0
 
 
+@pytest.mark.long
 def test_a_kind_of_one_folder_has_types_in_typescript(
     service: Installation, tmp_path: Path
 ) -> None:

@@ -24,6 +24,7 @@ from discreet.problems.off_policy_evaluation.problem import OffPolicyEvaluation
 from discreet.problems.off_policy_evaluation.public import OffPolicyPublic
 from discreet_client import readers
 from discreet_client.intervals import percent, plain
+from tests.conftest import worst_cases
 
 DRAWN, HORIZON, WELL = 2 / 3, 4, (0.3, 0.12)
 """Who is treated in a visit; the chance to be well at the end, and what each treatment adds to
@@ -290,7 +291,7 @@ def test_an_answer_is_noise_where_it_leaves_open_which_policy_is_better() -> Non
 
 def test_the_audit_attacks_a_release_whose_weights_are_not_cut_off() -> None:
     """Its worst case has enough trajectories for that, whatever their number is noised to."""
-    cases = {case.name: case for case in OffPolicyEvaluation.worst_cases()}
+    cases = {case.name: case for case in worst_cases("off_policy_evaluation")}
     case = cases["off_policy_evaluation, importance sampling, public rules, added"]
     for seed in range(20):
         released = case.problem.release(case.public, case.plan, case.left, Noise.seeded(seed))

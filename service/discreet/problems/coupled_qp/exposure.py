@@ -1,7 +1,7 @@
 """What agents can learn about each other from the sums that all of them see: stated, and refused
 for few agents.
 
-The figures rest on the attacks in `attacks`, whose table is in docs/security.md.
+The figures rest on the attacks in `attacks`, whose table is in docs/opened-sums.md.
 """
 
 from __future__ import annotations
