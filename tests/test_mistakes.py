@@ -455,8 +455,8 @@ VISITS += [  # what walking with a hospital's table stumbled on
     (
         "patient,time,age,action,reward\na,1,old,treat,1\n",
         ruled(RULED, behaviour=HALVES, target=FOLLOWED),
-        "line 2, column age: a number is needed (reader.units_row: true where this row says the "
-        "units); found 'old'",
+        "line 2, column age: a number is needed (if it stands for a missing value: "
+        "reader.missing_words); found 'old'",
     ),
     (
         "patient,time,age,action,reward\na,1,,treat,1\n",

@@ -139,5 +139,8 @@ def test_an_answer_tells_its_intervals() -> None:
     assert frame.only_noise.tolist() == [False, False, True, True, True, True]
     assert frame.upper.loc[(0, 1)] == 0.6
     assert answer.frame("flows", intervals=True).only_noise.tolist() == [True] * 3
-    with pytest.raises(TypeError, match="is not an array"):
-        answer.frame("count", intervals=True)
+    for with_intervals in (False, True):
+        row = answer.frame("count", intervals=with_intervals)
+        assert row.to_dict("records") == [
+            {"count": 12, "lower": 10, "upper": 14, "only_noise": False}
+        ]

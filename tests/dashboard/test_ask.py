@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Page, Route
 
 from discreet.problems import DATASETS, KINDS
+from discreet_client import intervals
 from discreet_client.client import Client
 from tests import bodies
 from tests.conftest import Installation
@@ -85,11 +86,12 @@ def test_a_slider_brings_another_answer_at_price_0(
         assert (second["price"]["epsilon"], second["release"]) == (0, [first["id"]])
         assert second["name"].startswith("Discomfort weight ")
         shown = [page.locator("#what-if .headline").nth(place).inner_text() for place in range(2)]
-        assert shown == [f"{owner.job(one)['headline']}." for one in (first["id"], again)]
+        told = [owner.job(one)["headline"] for one in (first["id"], again)]
+        assert shown == [f"{intervals.spelt_out(one)}." for one in told]
         assert shown[0] != shown[1]
         seen.draw()
         assert page.locator("#what-if .plot[data-drawn]").count() == 2
-        page.get_by_role("button", name="Reset").press("Enter")
+        page.get_by_role("button", name="Reset", exact=True).press("Enter")
         page.locator("[data-ask-status]", has_text="Original.").wait_for()
         assert page.locator("#asked-again").count() == 0
         page.get_by_label("Discomfort weight", exact=True).fill(str(value))
@@ -118,7 +120,7 @@ def test_choices_lists_and_what_is_refused(
             page.get_by_label("Discomfort weight", exact=True).get_attribute("aria-invalid")
             == "true"
         )
-        page.get_by_role("button", name="Reset").click()
+        page.get_by_role("button", name="Reset", exact=True).click()
         page.locator("[data-ask-status]", has_text="Original.").wait_for()
         page.get_by_text("More that is free to ask").click()
         page.get_by_label("Policy", exact=True).select_option(label="Taylor")
@@ -200,7 +202,7 @@ def test_roads_are_closed(
         found = owner.job(answered(page))
         assert found["problem"]["network"] == first["problem"]["network"]
         assert found["problem"]["closed_links"] == [ends.index(out)]
-        page.get_by_text("to total travel time (90 % NI: ").first.wait_for()
+        page.get_by_text("to total travel time (90 % noise interval: ").first.wait_for()
         assert (found["price"]["epsilon"], found["release"]) == (0, [first["id"]])
         assert found["name"] == f"Closed links {out}"
         page.get_by_label("Closed Links: 2").focus()

@@ -153,7 +153,8 @@ def test_a_rehearsal_from_its_button_to_its_pictures(people: Tenant, axe: str) -
             assert [entry["kind"] for entry in owner.entries(dataset["account"])] == ["open"]
         seen.go(people.job("routing"))
         assert re.search(
-            r"\d.* \(90 % NI: [\d,.]+–[\d,.]+\)", page.locator(".answer .headline").inner_text()
+            r"\d.* \(90 % noise interval: [\d,.]+–[\d,.]+\)",
+            page.locator(".answer .headline").inner_text(),
         )
         assert "intervals of 90 %" in page.locator("#uncertainty").inner_text()
 

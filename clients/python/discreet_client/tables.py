@@ -273,7 +273,7 @@ class Table:
             says, about = refusal.cause, refusal.about
             here = np.fromiter((one == refusal for one in refusals.tolist()), bool, values.size)
             is_first = here.sum() == 1 and here.argmax() == self.places.argmin()
-            if refusal == NO_NUMBER and is_first and is_unit(str(values[here][0])):
+            if refusal == NO_NUMBER and is_first and self._says_units(int(here.argmax()), column):
                 about = "units_row"
             says += of_texts if refusal == NO_NUMBER else ""
             way = self.ways.get(about)
@@ -285,6 +285,17 @@ class Table:
                 issues += error.issues
         if issues:
             raise WrongCell.of(sorted(issues, key=lambda one: one.row or 0))
+
+    def _says_units(self, row: int, column: str) -> bool:
+        """Whether a row may say units: a unit in this column, and no number in any other."""
+        if not is_unit(str(self.columns[column][row])):
+            return False
+        others = [self.columns[name][[row]] for name in self.columns if name != column]
+        return all(
+            missing(one)[0]
+            or (isinstance(one[0], str) and isinstance(self._number(one[0], truths=False), Refusal))
+            for one in others
+        )
 
     def values(self, column: str) -> NDArray[Any]:
         """A column in which nothing is missing."""
