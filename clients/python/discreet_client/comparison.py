@@ -137,16 +137,16 @@ class _Pair:
     def _may(self, name: str) -> bool:
         """Whether the difference of a field has an interval."""
         values = [(_said(one).get("values") or {}).get(name) for one in self.both]
-        kinds = {(_said(one).get("kinds") or {}).get(name) for one in self.both}
-        if None in values or self.level is None or len(kinds) > 1 or not kinds < set(KINDS):
+        kinds = [str((_said(one).get("kinds") or {}).get(name)) for one in self.both]
+        if None in values or self.level is None or kinds[0] != kinds[1] or kinds[0] not in KINDS:
             return False
         if self.is_one_release:
             self.notes[ONE_RELEASE] = None
             return False
-        if self.is_one_dataset and kinds == {"confidence"}:
+        if self.is_one_dataset and kinds[0] == "confidence":
             self.notes[ONE_DATASET] = None
             return False
-        self.kinds[name] = kinds.pop()
+        self.kinds[name] = kinds[0]
         return True
 
     def of(self, field: str, called: str) -> Difference:
@@ -177,8 +177,8 @@ class _Pair:
             ]
             before, now = figures
             ends = (None, None) if None in figures or not may else _ends(before, now)
-            flows = [None if one is None else float(one[0]) for one in figures]
-            found.append(Difference(name, *flows, *ends))
+            was, is_now = (None if one is None else float(one[0]) for one in figures)
+            found.append(Difference(name, was, is_now, *ends))
         return sorted(found, key=lambda one: math.inf if one.change is None else -abs(one.change))
 
 

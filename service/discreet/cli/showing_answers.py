@@ -84,8 +84,8 @@ def _change_of(row: Difference, found: Comparison) -> str:
     sign = "+" if row.change > 0 else ""
     if row.lower is None or row.upper is None or found.level is None:
         return f"{sign}{intervals.plain(row.change, 3)}"
-    kind = {"kind": found.kind}
-    return sign + intervals.with_interval(row.change, row.lower, row.upper, found.level, **kind)
+    ends = row.lower, row.upper, found.level
+    return sign + intervals.with_interval(row.change, *ends, kind=found.kind)
 
 
 def show_answer(
