@@ -19,3 +19,7 @@ class NoNoise(Noise):
     def add(self, event: Any, values: Any) -> Any:
         self.events.append(event)
         return np.array(values)
+
+    def choose(self, event: Any, scores: Any) -> int:
+        self.events.append(event)
+        return int(np.argmax(scores))
