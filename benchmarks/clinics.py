@@ -157,8 +157,8 @@ def run(releases: int = SIMULATIONS) -> Iterator[dict[str, Any]]:
         for number, epsilon in SIZES:
             found = measured(world, number, epsilon, simulations=releases)
             yield {
-                "benchmark": f"clinic, {world} (effect {found['effect']:.2g}), {number:,} patients, "
-                f"epsilon {epsilon:g}",
+                "benchmark": f"clinic, {world} (effect {found['effect']:.2g}), {number:,} "
+                f"patients, epsilon {epsilon:g}",
                 "ours": found["half"],
                 "unit": "half width of the difference",
                 "peer": "1.645 x error",

@@ -49,6 +49,10 @@ CELLS = {
         minibatch, continuing, replaced; constant, added; constant, replaced;
         gradient, tabular, replaced; importance sampling, added; importance sampling, replaced;
         importance sampling, added, gaussian; importance sampling, replaced, gaussian;
+        importance sampling, one visit, added; importance sampling, one visit, replaced;
+        importance sampling, one visit, added, gaussian; importance sampling, chosen clip, added;
+        importance sampling, chosen clip, replaced;
+        importance sampling, chosen clip, visits, added;
         importance sampling, public rules, added; per decision, added; per decision, replaced;
         per decision, added, gaussian;
         dp_lsw, added; dp_lsw, replaced; dp_lsl, added; dp_lsl, replaced""",
@@ -66,6 +70,7 @@ IN_EVERY_CHANGE = {
     "off_policy_evaluation, minibatch, columns, added",
     "off_policy_evaluation, gradient, columns, replaced",
     "off_policy_evaluation, importance sampling, added",
+    "off_policy_evaluation, importance sampling, chosen clip, replaced",
     "off_policy_evaluation, dp_lsl, replaced",
     "multi_agent, many outputs",
 }

@@ -110,11 +110,11 @@ CELLS: dict[str, tuple[tuple[str, str], float | None, str, int]] = {
     "off_policy_evaluation, minibatch, tabular, replaced": (BATCH, 2e-3, REPLACED, 20),
     "off_policy_evaluation, gradient, columns, replaced": (DRAW, 2e-3, REPLACED, 400),
     "off_policy_evaluation, gradient, tabular, replaced": (DRAW, 2e-3, REPLACED, 400),
-    # Parts of a whole, and a tenth of it for a square; two such parts, and one square.
+    # Parts of a whole, and parts of a tenth of it for squares; or two such.
     "off_policy_evaluation, importance sampling, added": (LAPLACE, WHOLE + WHOLE // 10, ADDED, 1),
     "off_policy_evaluation, importance sampling, replaced": (
         LAPLACE,
-        2 * WHOLE + WHOLE // 10,
+        2 * (WHOLE + WHOLE // 10),
         REPLACED,
         1,
     ),
@@ -126,8 +126,45 @@ CELLS: dict[str, tuple[tuple[str, str], float | None, str, int]] = {
     ),
     "off_policy_evaluation, importance sampling, replaced, gaussian": (
         GAUSSIAN,
-        math.sqrt(2 * WHOLE**2 + (WHOLE // 10) ** 2),
+        math.sqrt(2 * (WHOLE**2 + (WHOLE // 10) ** 2)),
         REPLACED,
+        1,
+    ),
+    # Squares in three parts of a tenth, as the whole in six; and .15 for what is cut off.
+    "off_policy_evaluation, importance sampling, one visit, added": (
+        LAPLACE,
+        WHOLE + WHOLE // 10 + int(0.15 * WHOLE),
+        ADDED,
+        1,
+    ),
+    "off_policy_evaluation, importance sampling, one visit, replaced": (
+        LAPLACE,
+        2 * (WHOLE + WHOLE // 10) + int(0.15 * WHOLE),
+        REPLACED,
+        1,
+    ),
+    "off_policy_evaluation, importance sampling, one visit, added, gaussian": (
+        GAUSSIAN,
+        math.sqrt(WHOLE**2 + (WHOLE // 10) ** 2 + int(0.15 * WHOLE) ** 2),
+        ADDED,
+        1,
+    ),
+    "off_policy_evaluation, importance sampling, chosen clip, added": (
+        LAPLACE,
+        WHOLE + WHOLE // 10 + int(0.15 * WHOLE),
+        ADDED,
+        1,
+    ),
+    "off_policy_evaluation, importance sampling, chosen clip, replaced": (
+        LAPLACE,
+        2 * (WHOLE + WHOLE // 10) + int(0.15 * WHOLE),
+        REPLACED,
+        1,
+    ),
+    "off_policy_evaluation, importance sampling, chosen clip, visits, added": (
+        LAPLACE,
+        WHOLE + WHOLE // 10,
+        ADDED,
         1,
     ),
     # Of single steps the same.
@@ -144,7 +181,7 @@ CELLS: dict[str, tuple[tuple[str, str], float | None, str, int]] = {
         ADDED,
         1,
     ),
-    # Beside a twentieth of the price for the number of trajectories, which the clip rests on.
+    # Beside an eighth of the price for the choice of the clip.
     "off_policy_evaluation, importance sampling, public rules, added": (
         LAPLACE,
         WHOLE + WHOLE // 10,

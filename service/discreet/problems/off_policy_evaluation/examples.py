@@ -194,6 +194,7 @@ def _weighted_cases() -> list[
         # All of the largest weight that public rules allow: no mean of weights is so.
         ("importance sampling, public rules, added", rules, ruled, (heavy, [*heavy, full]), 1, 0),
         ("importance sampling, added, gaussian", part, asked, added, 1, 10**17),
+        *_chosen_cases(),
         ("per decision, added", part, stepwise, added, 1, 0),
         ("per decision, replaced", {**part, "trajectories": 2}, stepwise, replaced, 1, 0),
         ("per decision, added, gaussian", part, stepwise, added, 1, 10**17),
@@ -204,6 +205,38 @@ def _weighted_cases() -> list[
             replaced,
             1,
             10**17,
+        ),
+    ]
+
+
+def _chosen_cases() -> list[tuple[str, dict[str, Any], dict[str, Any], tuple[Any, Any], int, int]]:
+    """Of one visit with two actions, and with a clip that the release chooses."""
+
+    def visit(behaviour: float, target: float, reward: float) -> list[dict[str, Any]]:
+        chances = {"behaviour": behaviour, "target": target}
+        return [{"state": 0, "next_state": 0, "terminal": True, "reward": reward, **chances}]
+
+    # Of a weight beyond every clip, all of which is cut off; of one that is the clip of 8; of none.
+    full, whole, none = visit(1e-9, 1.0, 1.0), visit(0.125, 1.0, -1.0), visit(1e-9, 0.0, -1.0)
+    part: dict[str, Any] = {"states": 1, "horizon": 1, "actions": 2}
+    known, several = {**part, "trajectories": 2}, {"states": 1}
+    asked = {"method": "importance_sampling"}
+    own = {**asked, "max_importance": 8}
+    added, replaced = ([none], [none, full]), ([none, whole], [none, full])
+    heavy, light = [{**full[0], "terminal": False}], [{**none[0], "terminal": False}]
+    return [
+        ("importance sampling, one visit, added", part, own, added, 1, 0),
+        ("importance sampling, one visit, replaced", known, own, replaced, 1, 0),
+        ("importance sampling, one visit, added, gaussian", part, own, added, 1, 10**17),
+        ("importance sampling, chosen clip, added", part, asked, added, 1, 0),
+        ("importance sampling, chosen clip, replaced", known, asked, replaced, 1, 0),
+        (
+            "importance sampling, chosen clip, visits, added",
+            several,
+            asked,
+            ([light], [light, heavy]),
+            1,
+            0,
         ),
     ]
 

@@ -353,6 +353,8 @@ def issues_of(problem: OffPolicyRequest, public: OffPolicyPublic) -> list[FieldI
     if found:
         return found
     method = problem.method_for(public, name_of(problem, public))
+    if problem.method == "auto" and (found := method.issues(problem.asked(), public)):
+        return found
     if method.needs_constant and method.features.constant() is None:
         found.append(
             FieldIssue(

@@ -115,8 +115,8 @@ class OffPolicyPublic(Frozen):
     actions: Annotated[int, Field(strict=True, ge=2, le=10**6)] | None = Field(
         default=None,
         description="The number of actions that may be taken in a visit, by the protocol. Where it "
-        "is 2, a row says the probabilities of both, and over one visit what clips cut off is known "
-        "much better (importance_sampling)",
+        "is 2, a row says the probabilities of both, and over one visit what clips cut off is "
+        "known much better (importance_sampling)",
         examples=[2],
     )
     target_policy: PolicyName | None = Field(

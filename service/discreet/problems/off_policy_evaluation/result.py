@@ -63,7 +63,8 @@ class OffPolicyEvaluationResult(SummedFields, total=False):
         str, shown("What the target policy does, if the dataset's owner has described it")
     ]
     estimand: Annotated[
-        str, shown("What the values are of: whose rewards, and in which visits (importance_sampling)")
+        str,
+        shown("What the values are of: which rewards, and in which visits (importance_sampling)"),
     ]
     policy_value: Annotated[
         float,

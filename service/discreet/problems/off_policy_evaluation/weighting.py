@@ -54,10 +54,16 @@ USUAL_QUANTILE = float(ndtri((1 + LEVEL) / 2))
 FAR = 0.3
 """What is cut off is taken to be so far from the value, in parts of the range, where a clip is
 chosen by what it cuts off."""
-BY_NUMBER = 13.0
+BY_NUMBER = 10.0
 """Where a clip is chosen by the number of weights above it: people, for each deviation of the noise
 of a sum, that a clip of twice the size must leave below it."""
 MOST_PENALTY = 1 << 60
+MOST_UNCUT = 50.0
+"""Up to this public largest weight plans compare clips with none at all: protocols that bound
+weights so well give some people nearly the largest. Beyond it the weights decide, in the release."""
+BY_PEOPLE = 0.25
+"""Where the number of people is private, how much of one trajectory each takes off the scores of
+all clips but the largest weight: of many people no weight need be cut off."""
 HEAVY = 20.0
 """Mean square of weights in the model of what a clip costs an interval: a guess, above
 `RATIO_SQUARE`, since weights of rules are 0 or large."""
@@ -189,7 +195,7 @@ class ImportanceSampling(MethodOfSums):
     def candidates(self) -> Floats:
         """The clips among which a release chooses."""
         most = self.largest_weight
-        return np.append(CLIPS[CLIPS < most], [most] if most <= LARGEST_CAP else [])
+        return np.append(CLIPS[most > CLIPS], [most] if most <= LARGEST_CAP else [])
 
     @property
     def by_release(self) -> bool:
@@ -234,8 +240,9 @@ class ImportanceSampling(MethodOfSums):
         if self.public.actions is not None or self.weighed_visits > 1:
             return ()
         return (
-            "if the protocol has two actions, `actions`: 2 among the public figures makes intervals "
-            "much shorter: what a clip cuts off is then known without the chance of who was treated",
+            "if the protocol has two actions, `actions`: 2 among the public figures makes "
+            "intervals much shorter: what a clip cuts off is then known without the chance of who "
+            "was treated",
         )
 
     def expected(
@@ -248,9 +255,12 @@ class ImportanceSampling(MethodOfSums):
             return ()
         low, high = self._bounds
         size, quantile = high - low, float(ndtri((1 + confidence) / 2))
-        cap = self._usual_clip(event, n) if self.by_release else self.fixed_cap
+        cap, usual = self.fixed_cap, self.fixed_cap
+        if self.by_release:
+            cap = self._usual_clip(event, n)
+            usual = self._usual_clip(event, n, RATIO_SQUARE)
         noise = quantile * self._deviation(event) / n
-        policy = TYPICAL[1] * noise * cap / max(1 - self._cut_off(cap), 1e-9)
+        policy = TYPICAL[1] * noise * usual / max(1 - self._cut_off(usual), 1e-9)
         wide = self._half_width(self._deviation(event), n, cap, quantile)
         followed = math.hypot(noise, quantile / 2 / math.sqrt(n))
         found = []
@@ -260,7 +270,7 @@ class ImportanceSampling(MethodOfSums):
             ("difference", "their difference", math.hypot(policy, noise), math.hypot(wide, noise)),
         ):
             drowned = half >= MAX_NOISE_SHARE
-            clipped = None if name == "behaviour_value" or self._unclipped(cap) else cap
+            clipped = None if name == "behaviour_value" or self._unclipped(usual) else usual
             told = (half * size, whole * size, size)
             says = expected_sentence(what, *told, confidence, clipped, drowned=drowned)
             within = math.inf if drowned else half * size
@@ -316,18 +326,32 @@ class ImportanceSampling(MethodOfSums):
             found = typical * deviation * self.candidates / FAR
         else:
             found = BY_NUMBER * deviation * np.log2(self.candidates)
+            if self._by_people and (enough := self._people_uncut(event)) is not None:
+                found[-1] += BY_PEOPLE * enough
         return np.minimum(np.rint(found * self.unit), MOST_PENALTY).astype(np.int64)
 
     def _sums(self, content: Content, clips: Floats) -> Ints:
         return clipping.candidate_sums(
             content,
             clips,
+            least=self._least(clips),
             excess=self.excess and not self._is_uncut(clips),
             mean=self.asked.estimand == MEAN_PER_VISIT,
             discount=self.asked.discount,
             bounds=self._bounds,
             weighed=self.weighed_visits,
         )
+
+    @property
+    def _by_people(self) -> bool:
+        """Whether the number of people has a say in the choice: it is private, and neither is the
+        largest weight far off nor is it known what each clip cuts off."""
+        return self.largest_weight <= MOST_UNCUT and not (self.excess or self.public.replaced)
+
+    def _least(self, clips: Floats) -> Ints:
+        """int64[clips]: what each trajectory takes off a score at least, in counts."""
+        some = self._by_people & (clips < self.largest_weight)
+        return np.where(some, int(BY_PEOPLE * self.unit), 0).astype(np.int64)
 
     def _is_uncut(self, clips: Floats) -> bool:
         """Whether the one clip is known to cut nothing off."""
@@ -370,12 +394,16 @@ class ImportanceSampling(MethodOfSums):
     def _is_best_uncut(self, chosen: Event, whole: Event) -> bool:
         """Whether, by public figures, no choice of the clip is expected to give a shorter interval
         than the largest weight M as the clip, with `whole` of the budget: never by the weights.
+        Where it is released what each clip cuts off, that is so where no clip from 2 on has less
+        noise than M without the choice.
 
         So to know M, or a smaller M, never makes the expected width larger: with a clip below M it
         rests on M by what is cut off alone, which grows with M; without one it grows with M, and is
         below that of any clip of M or above.
         """
-        if self.public.trajectories is None or math.isinf(self.largest_weight):
+        if self.excess:
+            return self._deviation(whole) * self.largest_weight <= self._deviation(chosen) * 2
+        if self.public.trajectories is None or self.largest_weight > MOST_UNCUT:
             return False
         return self._without(whole, self.public.trajectories) <= self._with(
             chosen, self.public.trajectories
@@ -392,18 +420,24 @@ class ImportanceSampling(MethodOfSums):
         clip = self._usual_clip(event, trajectories)
         return self._half_width(self._deviation(event), trajectories, clip, USUAL_QUANTILE)
 
-    def _usual_clip(self, event: Event, trajectories: float) -> float:
-        """Of the candidates the one with the shortest expected interval."""
-        deviation = self._deviation(event)
+    def _usual_clip(self, event: Event, trajectories: float, square: float = HEAVY) -> float:
+        """Of the candidates the one with the shortest expected interval, for weights of this mean
+        square."""
+        found = self._deviation(event), trajectories
         return float(
             min(
                 self.candidates.tolist(),
-                key=lambda one: self._half_width(deviation, trajectories, one, USUAL_QUANTILE),
+                key=lambda one: self._half_width(*found, one, USUAL_QUANTILE, square),
             )
         )
 
     def _half_width(
-        self, deviation: float, trajectories: float, cap: float, quantile: float
+        self,
+        deviation: float,
+        trajectories: float,
+        cap: float,
+        quantile: float,
+        heavy: float = HEAVY,
     ) -> float:
         """Half the width that is expected of the interval of the target policy's value, as a part
         of the range of returns: of a value in the middle.
@@ -417,7 +451,7 @@ class ImportanceSampling(MethodOfSums):
         ratio = (TYPICAL[self.public.replaced] * noise) ** 2 + square / 4 / n
         if self._unclipped(cap):
             return quantile * math.sqrt(ratio + (cap / 2 / n) ** 2)
-        lost = self._lost(cap, HEAVY)
+        lost = self._lost(cap, heavy)
         if self.excess:
             cut = lost / n + (deviation / clipping.EXCESS / n) ** 2 + 1 / n**2
             spread = ratio + (cap / 2 / n) ** 2 + cut / 4
@@ -431,10 +465,9 @@ class ImportanceSampling(MethodOfSums):
         return min(cut_off(cap, square), 1 - cap / self.largest_weight)
 
     def _people_uncut(self, event: Event) -> float | None:
-        """Trajectories from which on, by the plan, no weight is cut off; None where public rules do
-        not bound weights, or too far off, and where the number is private: the release decides
-        then."""
-        if math.isinf(self.largest_weight) or not self.public.replaced:
+        """Trajectories from which on the expected interval is shortest if no weight is cut off;
+        None where public rules do not bound weights, or too far off."""
+        if self.excess or self.largest_weight > MOST_UNCUT:
             return None
         numbers = np.geomspace(1, MANY, 200)
         clipped = [self._without(event, one) > self._with(event, one) for one in numbers.tolist()]
@@ -506,6 +539,7 @@ class PerDecision(ImportanceSampling):
             bounds=self.public.rewards_with_none,
             clips=clips,
             horizon=self.public.horizon,
+            least=self._least(clips),
         )
 
     def _told(
@@ -576,7 +610,9 @@ def estimand_in_words(asked: Asked) -> str:
         what += f", each step later discounted by {plain(asked.discount)}"
     if asked.rule_visits is None:
         return what
-    visits = "the first visit" if asked.rule_visits == 1 else f"the first {asked.rule_visits} visits"
+    visits = (
+        "the first visit" if asked.rule_visits == 1 else f"the first {asked.rule_visits} visits"
+    )
     return f"{what}, with the target policy at {visits} and then as before"
 
 
@@ -724,7 +760,8 @@ def expected_sentence(
 
 
 def covers_sentence(
-    sums: ClippedSums | WeightedSums, weighed: str, mass: Told, clipped: Interval) -> str:
+    sums: ClippedSums | WeightedSums, weighed: str, mass: Told, clipped: Interval
+) -> str:
     """What the interval of `policy_value` holds, and what that of `clipped_value` does not."""
     level = percent(LEVEL)
     if sums.unclipped:
@@ -803,6 +840,7 @@ def long_episodes(method: Any) -> tuple[str, ...]:
         f"over {method.weighed_visits} steps a weight may be as large as {plain(most, 3)} (the "
         f"largest ratio to the power of their number), and it is clipped at {plain(cap, 3)}"
         f"{at_most}: where so few do what the target policy would in every step, 1 in "
-        f"{plain(most, 3)}, up to {percent(lost)} of the weights are cut off, and `true_value` says "
-        "little; a shorter horizon helps, or the method `moments`, which looks at single steps",
+        f"{plain(most, 3)}, up to {percent(lost)} of the weights are cut off, and `true_value` "
+        "says little; a shorter horizon helps, or the method `moments`, which looks at single "
+        "steps",
     )

@@ -87,13 +87,15 @@ def candidate_sums(
     discount: float,
     bounds: tuple[float, float],
     weighed: int,
+    least: Ints | None = None,
 ) -> Ints:
     """The sums over trajectories, int64[clips, entries + 1]: those of each clip, and last what they
     take off its score.
 
     content: canonical, with `start`, `reward`, `behaviour`, `target`. mean: returns are mean
     rewards. bounds: public, of returns. weighed: visits from the first on whose ratios count; later
-    ones have the ratio 1.
+    ones have the ratio 1. least: int64[clips], from 0 to UNIT, public: what each trajectory takes
+    off the score of a clip at least.
 
     Total: a weight that is not a number counts as u = 0, a return that is not as g = 1/2.
     """
@@ -110,6 +112,7 @@ def candidate_sums(
         float(high),
         weighed,
         clips.astype(np.float64),
+        np.zeros(clips.size, dtype=np.int64) if least is None else least,
         excess,
         UNIT,
         SQUARE_UNIT,
@@ -131,6 +134,7 @@ def _add(
     high: float,
     weighed: int,
     clips: Floats,
+    least: Ints,
     excess: bool,
     unit: int,
     square: int,
@@ -167,12 +171,12 @@ def _add(
                     cut = max(0.0, t - clip * b) + max(0.0, (1.0 - t) - clip * (1.0 - b))
                 off = int(min(max(cut, 0.0), 1.0) * unit + 0.5)
                 at[9] += single * off // unit
-            elif weight > math.log(clip):
+            elif weight > math.log(clip) + 1e-6:  # not by the last digits of a product
                 off = unit
             _split(q, h, unit, at, 0)
             _split(unit - q, h, unit, at, 3)
             _split(square * q // unit * q // unit, h, unit, at, 6)
-            at[at.size - 1] += off
+            at[at.size - 1] += max(off, least[place])
 
 
 @numba.njit(cache=True, nogil=True)

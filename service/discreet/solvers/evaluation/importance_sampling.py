@@ -63,12 +63,14 @@ def per_decision_sums(
     bounds: tuple[float, float],
     clips: Floats,
     horizon: int,
+    least: Ints | None = None,
 ) -> Ints:
     """For each clip the sums over trajectories with weights of single steps, int64[clips, 8]; last
     what they take off its score: the shares of the steps whose weights are above it, from 0 to UNIT
     for a trajectory. `bounds`: public, of one reward, and contain 0 because steps after the end
     have no reward; `horizon`: the number of steps that have shares. Only ratios and rewards of
-    `transitions` are read. Ratios are not clipped individually, only their products are.
+    `transitions` are read. `least`: int64[clips], from 0 to UNIT, public: what a trajectory takes
+    off a score at least. Ratios are not clipped individually, only their products are.
 
     A weight that is not a number counts as u_t = 0, a reward that is not as g_t = 1/2.
     """
@@ -86,6 +88,7 @@ def per_decision_sums(
             horizon,
             UNIT,
             SQUARE_UNIT,
+            0 if least is None else int(least[place]),
             sums[place],
         )
     return sums
@@ -103,6 +106,7 @@ def _add_steps(
     horizon: int,
     unit: int,
     square: int,
+    least: int,
     sums: NDArray[np.int64],
 ) -> None:
     steps, factor = 0.0, 1.0
@@ -117,7 +121,7 @@ def _add_steps(
             weight += math.log(ratio[t]) if ratio[t] != 0.0 else -math.inf
             clipped, above = 0.0, 0.0
             if weight >= most:
-                clipped, above = 1.0, float(weight > most)
+                clipped, above = 1.0, (1.0 if weight > most + 1e-6 else 0.0)
             elif weight > -math.inf:  # neither it nor one that is not a number
                 clipped = math.exp(weight - most)
             part = 0.5
@@ -137,7 +141,7 @@ def _add_steps(
         q = min(int(kept * unit + 0.5), unit)
         g = _counts(mine, kept, unit)
         _split(q, g, _counts(gain - mine, 1.0 - kept, unit), unit, square, sums)
-        sums[7] += min(int(off * unit + 0.5), unit)
+        sums[7] += max(min(int(off * unit + 0.5), unit), least)
 
 
 @numba.njit(cache=True, nogil=True)
