@@ -84,7 +84,6 @@ def main(place: Path) -> None:
     for kind in KINDS.values():
         for step in (
             "release",
-            "release_number",
             "part_sums",
             "release_sums",
             "release_sampled",

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from discreet.privacy.noise import Noise
 
 MOST = 1 << 61
+AT_ONCE = 64
 
 
 @register("exponential")
@@ -73,10 +74,13 @@ class Exponential(MechanismEvent):
         behind = rows.max(axis=1, keepdims=True) - rows
         found = np.full(len(rows), -1, dtype=np.int64)
         while (left := np.flatnonzero(found < 0)).size:
-            candidate = noise.below(values.shape[-1], left.size)
-            reach = noise.discrete_laplace(self.scale, left.size)
-            taken = (reach >= 0) & (reach >= behind[left, candidate])
-            found[left[taken]] = candidate[taken]
+            # Of several draws at once the first that is taken counts.
+            shape = (left.size, max(1, AT_ONCE // left.size))
+            candidate = noise.below(values.shape[-1], math.prod(shape)).reshape(shape)
+            reach = noise.discrete_laplace(self.scale, shape)
+            taken = (reach >= 0) & (reach >= np.take_along_axis(behind[left], candidate, axis=1))
+            some, first = taken.any(axis=1), taken.argmax(axis=1)
+            found[left[some]] = candidate[some, first[some]]
         return found.reshape(values.shape[:-1])
 
     def deviation(self) -> float:

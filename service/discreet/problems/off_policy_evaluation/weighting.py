@@ -60,7 +60,7 @@ of a sum, that a clip of twice the size must leave below it."""
 MOST_PENALTY = 1 << 60
 MOST_UNCUT = 50.0
 """Up to this public largest weight plans compare clips with none at all: protocols that bound
-weights so well give some people nearly the largest. Beyond it the weights decide, in the release."""
+weights so well give some people nearly the largest. Beyond it the weights decide, by a release."""
 BY_PEOPLE = 0.25
 """Where the number of people is private, how much of one trajectory each takes off the scores of
 all clips but the largest weight: of many people no weight need be cut off."""
@@ -105,7 +105,7 @@ class ImportanceSampling(MethodOfSums):
         if asked.max_importance is not None and asked.max_importance > LARGEST_CAP:
             says = f"at most {LARGEST_CAP:g} with {cls.name}, where it caps products of ratios"
             found.append(FieldIssue("/problem/max_importance", says))
-        if asked.estimand == MEAN_PER_VISIT and asked.discount != 1:
+        if "estimand" in cls.takes and asked.estimand == MEAN_PER_VISIT and asked.discount != 1:
             says = "1 where the mean reward of a visit is asked for: all visits count alike"
             found.append(FieldIssue("/problem/discount", says))
         if asked.return_bounds is not None:
