@@ -180,7 +180,11 @@ def guarded(name, look):
 
 COLUMNS = ("delta", "delta_z", "epsilon", "rho")
 UNITS = {"epsilon": 10**9, "delta": 10**18, "rho": 10**18, "delta_z": 10**18}
-PURE = {"discrete_laplace": "discrete_laplace", "laplace": "discrete_laplace_on_grid"}
+PURE = {
+    "discrete_laplace": "discrete_laplace",
+    "exponential": "exponential",
+    "laplace": "discrete_laplace_on_grid",
+}
 """Mechanisms whose price follows from exact arithmetic, with what their events call the noise."""
 EVENT = {"mechanism", "sensitivity", "norm", "noise", "scale", "count", "sampling", "neighbours"}
 """Members of such an event; count, norm, noise and sampling may be missing where they are as
