@@ -30,7 +30,7 @@ from discreet.problems.numbers import Privacy
 from discreet.problems.off_policy_evaluation.problem import OffPolicyEvaluation
 from discreet.problems.off_policy_evaluation.public import OffPolicyPublic
 
-SIMULATIONS = 60
+SIMULATIONS = 40
 SIZES = tuple((n, epsilon) for n in (500, 2_000, 10_000) for epsilon in (0.5, 1.0, 4.0))
 WORLDS = ("one visit", "rare action", "heavy tails", "six visits", "mean per visit")
 MOST = 100.0

@@ -22,6 +22,10 @@ OTHER_SAMPLES = {
     # Where the distance is spread over several coordinates, each of which says little.
     "off_policy_evaluation, moments, tabular, replaced": 6000,
     "off_policy_evaluation, gradient, tabular, replaced": 4000,
+    # The choice of the clip, an eighth of the price, tells nothing there.
+    "off_policy_evaluation, importance sampling, chosen clip, added": 3000,
+    "off_policy_evaluation, importance sampling, chosen clip, replaced": 6000,
+    "off_policy_evaluation, importance sampling, chosen clip, visits, added": 3000,
     # What a long computation tells at once.
     "off_policy_evaluation, minibatch, columns, replaced": 1000,
     "off_policy_evaluation, minibatch, tabular, replaced": 1000,
@@ -70,7 +74,6 @@ IN_EVERY_CHANGE = {
     "off_policy_evaluation, minibatch, columns, added",
     "off_policy_evaluation, gradient, columns, replaced",
     "off_policy_evaluation, importance sampling, added",
-    "off_policy_evaluation, importance sampling, chosen clip, replaced",
     "off_policy_evaluation, dp_lsl, replaced",
     "multi_agent, many outputs",
 }

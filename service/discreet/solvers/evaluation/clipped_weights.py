@@ -471,14 +471,15 @@ class ClippedSums:
 
     @cached_property
     def _policy_spread(self) -> Quadratic:
-        """The sum of u² (g - t)², of which noise may be most: no more than that of u (g - t)²; and
-        one more person, since of few people of large weight nearly all may have fared alike by
+        """The sum of u² (g - t)², of which noise may be most: a standard deviation of that is added
+        (with half of it intervals held .84), and it is no more than that of u (g - t)²; and one
+        more person, since of few people of large weight nearly all may have fared alike by
         chance."""
         value = self._ratio(self._weighted_value, self._weighted)
         squares = self._sums[MASSES : MASSES + 3] / SQUARES
         known = about(*np.maximum(squares, 0.0).tolist())
         noise = self._noise(self._square(_distances(value, value)))
-        known = known.plus(Quadratic(0.5 * math.sqrt(noise), 0.0, 0.0))
+        known = known.plus(Quadratic(math.sqrt(noise), 0.0, 0.0))
         bound = about(*self._three(slice(1)))
         return min(known, bound, key=lambda one: one.at(value)).plus(farthest(value))
 
