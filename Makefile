@@ -30,13 +30,14 @@ demo: ## start everything, run one job of every kind, print what came out
 	$(call bootstrap,runtime)
 	@.venv/bin/python examples/demo.py $(ARGS)
 
+# pytest keeps the texts whose asserts it has rewritten, unless it is told not to: half of the time to begin.
 test: ## the tests of every change: all behaviour
 	$(call bootstrap,test)
-	@.venv/bin/python -m pytest -n 3 --dist loadfile -m 'not long' $(ARGS)
+	@PYTHONDONTWRITEBYTECODE= .venv/bin/python -m pytest -n 3 --dist loadfile -m 'not long' $(ARGS)
 
 test-all: ## the tests that `make test` leaves out, for their time
 	$(call bootstrap,test)
-	@.venv/bin/python -m pytest -n 3 --dist loadfile -m long $(ARGS)
+	@PYTHONDONTWRITEBYTECODE= .venv/bin/python -m pytest -n 3 --dist loadfile -m long $(ARGS)
 
 check: ## lint, formatting, types, layers, locks: what CI runs besides the tests
 	$(call bootstrap,test)

@@ -77,7 +77,12 @@ def api_page(contract: dict[str, Any]) -> str:
                 )
                 lines.append(f"| {status} | {_line(answer.get('description'))} | {types} |")
             lines.append("")
-    lines += ["# Schemas", ""]
+    lines += ["# Error codes", "", "| code | status | title |", "|---|---|---|"]
+    lines += [
+        f"| `{code}` | {status} | {_line(title)} |"
+        for code, (status, title) in sorted(error_codes(contract).items())
+    ]
+    lines += ["", "# Schemas", ""]
     for name, schema in contract["components"]["schemas"].items():
         lines += [f"## {name} {{ #schema-{name.lower()} }}", "", schema.get("description", ""), ""]
         if properties := schema.get("properties"):
@@ -95,6 +100,18 @@ def api_page(contract: dict[str, Any]) -> str:
             lines.append("One of " + ", ".join(map(_type, variants)) + ".")
         lines.append("")
     return "\n".join(lines)
+
+
+def error_codes(part: Any) -> dict[str, tuple[int, str]]:
+    """Status and title of every code that has an example in the contract."""
+    if isinstance(part, dict) and {"code", "status", "title"} <= part.keys():
+        return (
+            {}
+            if isinstance(part["code"], dict)
+            else {part["code"]: (part["status"], part["title"])}
+        )
+    inside = part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
+    return {code: known for each in inside for code, known in error_codes(each).items()}
 
 
 def _line(text: str | None) -> str:

@@ -128,7 +128,7 @@ def measured(
                 holds("", truth, ends),
                 holds("policy_value", truth),
                 (ends["upper"] - ends["lower"]) / 2,
-                (found["true_value"]["upper"] - found["true_value"]["lower"]) / 2,
+                (found["robust_bounds"]["upper"] - found["robust_bounds"]["lower"]) / 2,
                 holds("behaviour_value", before),
                 holds("", clipped - before, found["clipped_difference"]),
                 holds("difference", truth - before),

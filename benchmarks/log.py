@@ -73,7 +73,7 @@ def _measured(key: Signer, size: int, many: int, bare: float) -> list[dict[str, 
             filters=["basic", "zcdp"],
             assumptions=[
                 certificates.FAILURE_ASSUMPTION,
-                certificates.ACCOUNTS_ASSUMPTION,
+                *certificates.NOT_COVERED,
                 certificates.TIMING_ASSUMPTION.format(quantum=0.5),
             ],
             versions={"discreet": "0.1.0", "sampler": "discrete_laplace/1"},

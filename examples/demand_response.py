@@ -100,7 +100,7 @@ def table(found: dict[str, Any]) -> None:
         print(f"the plan said: {sentence}")
     low, high = told["values"]["saving"].values()
     print(
-        f"saving of a building: {found['saving']:.1f} ({low:.1f} to {high:.1f}, 90 %); true "
+        f"saving of a building: {found['saving']:.1f} (90 % NI: {low:.1f} to {high:.1f}); true "
         f"{found['achieved_saving']:.1f}"
     )
     true_of = {"default_power": "true_default_power", "expected_power": "achieved_power"}

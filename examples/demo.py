@@ -169,7 +169,7 @@ def off_policy_evaluation(client: Client) -> None:
     ends = result["uncertainty"]["values"]["policy_value"]
     console.print(
         f"worth of a stay, of at most 1: {result['policy_value']:.3f} released "
-        f"({ends['lower']:.3f} to {ends['upper']:.3f}, 90 %), {truth.mean():.3f} true"
+        f"(90 % NI: {ends['lower']:.3f} to {ends['upper']:.3f}), {truth.mean():.3f} true"
     )
     picture = PICTURES / "off-policy.png"
     stages = np.arange(CHAIN_STATES)

@@ -110,8 +110,8 @@ def main(arguments: list[str]) -> None:
             draw(job()["problem"], result, Path(path))
             low, high = result["uncertainty"]["values"]["saving"].values()
             print(
-                f"saved by a pump that follows the signal: {result['saving']:.2f} ({low:.2f} to "
-                f"{high:.2f}, 90 %); true {result['achieved_saving']:.2f}"
+                f"saved by a pump that follows the signal: {result['saving']:.2f} (90 % NI: "
+                f"{low:.2f} to {high:.2f}); true {result['achieved_saving']:.2f}"
             )
         case _:
             print(json.dumps(job()))

@@ -111,7 +111,7 @@ def twice(picture: Path | None = None) -> None:
         low, high = result["uncertainty"]["values"]["total_travel_time"].values()
         print(
             f"{objective}, price {price}: total travel time {result['total_travel_time']:,.0f} "
-            f"({low:,.0f} to {high:,.0f}, 90 %); without noise {true['total_travel_time']:,.0f}"
+            f"(90 % NI: {low:,.0f}–{high:,.0f}); without noise {true['total_travel_time']:,.0f}"
         )
     if picture is not None:
         draw(

@@ -3,7 +3,7 @@ the ledger.
 
 The faults are real (limits of the kernel, signals, servers that are stopped or say nothing, full
 disks). Tests in `reliability/test_causes.py` hold what came of them against the table in
-docs/operations.md; `make hostile` prints it.
+docs/errors.md; `make hostile` prints it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ from discreet.usecases.services import Services, open_services
 from discreet.worker import runner
 from discreet.worker.runner import Runner
 from tests import bodies
-from tests.postgres_fixture import make_template
+from tests.postgres_fixture import in_memory, make_template
+from tests.templates import FAULTY, programs_of_children, templates
 from tests.test_backup import register, submit
 from tests.test_up import clean_environment
 
@@ -70,7 +71,7 @@ class Came:
 @contextlib.contextmanager
 def stoppable_server(folder: Path) -> Iterator[EmbeddedPostgres]:
     """A PostgreSQL with a migrated template that nobody else needs."""
-    with EmbeddedPostgres(folder, durable=False) as found:
+    with in_memory(folder) as place, EmbeddedPostgres(place, durable=False) as found:
         make_template(
             found,
             lambda database: migrate(
@@ -162,6 +163,7 @@ def limited(patch: pytest.MonkeyPatch, limits: Limits) -> None:
 def _fork_server(patch: pytest.MonkeyPatch, module: str, **environment: str) -> None:
     real = children.plain_environment
     path = os.pathsep.join(path for path in sys.path if path)
+    patch.setattr(children, "template", None)
     patch.setattr(children, "ZYGOTE_MODULE", module)
     patch.setattr(
         children, "plain_environment", lambda: {**real(), "PYTHONPATH": path, **environment}
@@ -170,6 +172,7 @@ def _fork_server(patch: pytest.MonkeyPatch, module: str, **environment: str) -> 
 
 def no_fork_server(patch: pytest.MonkeyPatch) -> None:
     """The program that starts children is not there."""
+    patch.setattr(children, "template", None)
     patch.setattr(children, "ZYGOTE_MODULE", "tests.isolation.nowhere")
 
 
@@ -186,13 +189,14 @@ def no_walls(patch: pytest.MonkeyPatch) -> None:
 
 def crashing_reader(patch: pytest.MonkeyPatch) -> None:
     """A signal of the processor ends every child that reads an upload."""
-    _fork_server(patch, "tests.isolation.faulty", FAULTS=os.devnull, READING="segv")
+    templates().faults.write_text("reading segv")
+    programs_of_children(patch, FAULTY)
 
 
 @contextlib.asynccontextmanager
-async def faulty_children(patch: pytest.MonkeyPatch, place: Path) -> AsyncIterator[Zygote]:
-    """A zygote whose children meet the fault that `place` names."""
-    _fork_server(patch, "tests.isolation.faulty", FAULTS=str(place))
+async def faulty_children(patch: pytest.MonkeyPatch) -> AsyncIterator[Zygote]:
+    """A zygote whose children meet the fault that `templates().faults` names."""
+    programs_of_children(patch, FAULTY)
     async with stopped_at_the_end(Zygote()) as zygote:
         await zygote.start()
         yield zygote

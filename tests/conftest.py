@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -35,13 +35,15 @@ from hypothesis.internal.conjecture import providers
 
 from discreet import problems
 from discreet.installation.postgres import EmbeddedPostgres
+from discreet.isolation import children
 from discreet.private_files import forget_other_kernels
+from discreet.problems.base import Neighbours
 from discreet.settings import Settings
 from discreet.storage import secrets
 from discreet.storage.migrations import migrate
 from discreet_client.client import Client
 from tests.postgres_fixture import Database, fresh_database, make_template, postgres
-from tests.templates import Process, stop_templates, templates
+from tests.templates import Orders, Process, stop_templates, templates
 
 __all__ = ["postgres"]
 
@@ -78,6 +80,9 @@ def pytest_configure(config: pytest.Config) -> None:
         # order of tests.
         assert providers.is_local_module_file
         providers.is_local_module_file = lambda path: False
+    # Otherwise every API of a test in this process, and every worker, would start a fork server of
+    # its own: 11 s of processor time. Tests of how these start take this away.
+    children.template = Orders()  # type: ignore[assignment]
     # Every client of httpx reads the authorities of the world, 20 ms, also to ask http://127.0.0.1.
     transports.create_ssl_context = cache(transports.create_ssl_context)
     if hasattr(config.option, "loadscopereorder"):
@@ -142,6 +147,20 @@ def eventually(what: Callable[[], Any], why: str) -> Any:
             return value
         time.sleep(0.05)
     raise AssertionError(f"never happened: {why}")
+
+
+@cache
+def worst_cases(kind: str) -> tuple[Neighbours, ...]:
+    """Of a kind, made once for all tests: each has a plan, and some take seconds."""
+    return problems.KINDS[kind].worst_cases()
+
+
+def first_of(values: Iterable[Any], often: int = 1) -> list[Any]:
+    """Values of a parameter: `make test` tries the first of them, `make test-all` the others."""
+    return [
+        pytest.param(value, marks=pytest.mark.long) if place >= often else value
+        for place, value in enumerate(values)
+    ]
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -4,6 +4,7 @@ come."""
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -19,6 +20,12 @@ def until(condition: Callable[[], object], seconds: float = 1000.0) -> None:
     while not condition():
         assert time.monotonic() < deadline, "it did not happen"
         time.sleep(0.02)
+
+
+def pid_of(watch: int) -> int:
+    """The process of a pidfd."""
+    told = Path(f"/proc/self/fdinfo/{watch}").read_text()
+    return int(re.findall(r"^Pid:\s+(-?\d+)$", told, re.MULTILINE)[0])
 
 
 def alive(pid: int) -> bool:

@@ -1,4 +1,5 @@
-"""The tables of kinds in README.md and docs/, from what the kinds say of themselves.
+"""The tables of kinds in README.md and docs/, from what the kinds say of themselves, and that of
+settings.
 
 python -m tests.tables      writes them; a test compares
 """
@@ -10,9 +11,11 @@ from pathlib import Path
 
 from discreet.problems import KINDS
 from discreet.problems.charts import charts_module
+from discreet.settings import Settings
 
 ROOT = Path(__file__).parents[1]
 BEGIN, END = "<!-- kinds: python -m tests.tables -->\n", "<!-- end of kinds -->\n"
+UNITS = {"GiB": 1 << 30, "MiB": 1 << 20, "MB": 1_000_000}
 
 
 def overview(name: Callable[[str], str]) -> str:
@@ -42,10 +45,34 @@ def charts() -> str:
     )
 
 
+def default(name: str, value: object) -> str:
+    """How a table says a default: sizes in the largest unit that divides them."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if name.endswith("_bytes") and isinstance(value, int):
+        unit = next((unit for unit, size in UNITS.items() if value % size == 0), None)
+        return f"{value // UNITS[unit]} {unit}" if unit else str(value)
+    if isinstance(value, float):
+        return f"{value:g}"
+    return "" if value in (None, "") else f"`{value}`" if isinstance(value, str) else str(value)
+
+
+def settings() -> str:
+    """Every variable of the environment, by its field."""
+    rows = [
+        f"| `DISCREET_{name.upper()}` | "
+        f"{'' if field.is_required() or field.default_factory else default(name, field.default)} | "
+        f"{field.description} |"
+        for name, field in Settings.model_fields.items()
+    ]
+    return "\n".join(["| variable | default | meaning |", "|---|---|---|", *rows, ""])
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "README.md": lambda: overview(lambda kind: f"[`{kind}`](docs/problems/{kind}.md)"),
     "docs/index.md": lambda: overview(lambda kind: f"[{KINDS[kind].title}](problems/{kind}.md)"),
     "docs/dashboard.md": charts,
+    "docs/settings.md": settings,
 }
 
 

@@ -1,6 +1,6 @@
 """What the tests' services are forked from: as in `discreet up`, their imports are done once, and
-so is what their children rehearse. Processes of other code, or of machines of their own, still do
-both for themselves."""
+so is what their children rehearse. So are the children of the tests' own process. Processes of
+other code, or of machines of their own, still do both for themselves."""
 
 from __future__ import annotations
 
@@ -8,16 +8,22 @@ import atexit
 import os
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from discreet.installation.parts import command
 from discreet.installation.prepared import template_environment
 from discreet.installation.state import LogFile
 from discreet.installation.template import Forked, Template
+from discreet.isolation import children
+from discreet.isolation.children import Zygote
 from discreet.isolation.processes import end, plain_environment
 from discreet.isolation.tasks import READING, SOLVING
 from discreet.settings import Settings
@@ -26,6 +32,9 @@ Process = subprocess.Popen[bytes] | Forked
 """Of a service."""
 WITH_CHILDREN = ("api", "rpc", "worker")
 """Commands whose processes have sandboxed children."""
+FAULTY, SESSIONS = "tests.isolation.faulty", "tests.rpc.sessions"
+"""Programs of children that meet faults, and of children that know the kind of the tests of
+sessions."""
 
 
 class Templates:
@@ -34,6 +43,8 @@ class Templates:
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="discreet-templates-")
         folder = Path(self._folder.name)
+        self.faults = folder / "faults"
+        """Names the fault of faulty children that are forked from now on."""
         self._log = LogFile(folder / "log")
         self._parts = Template(template_environment(Settings(state=folder)), self._log)
         self._parts.start()
@@ -41,10 +52,12 @@ class Templates:
         self._orders, takes = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         output = self._log.open()
         with takes:
-            programs = (str(takes.fileno()), str(os.getpid()), "--template", SOLVING, READING)
+            programs = (SOLVING, READING, FAULTY, SESSIONS)
+            arguments = (str(takes.fileno()), str(os.getpid()), "--template", *programs)
+            path = os.pathsep.join([str(Path(__file__).parents[1]), *filter(None, sys.path)])
             self._children = subprocess.Popen(
-                command(*programs, module="discreet.isolation.zygote"),
-                env=plain_environment(),
+                command(*arguments, module="discreet.isolation.zygote"),
+                env={**plain_environment(), "PYTHONPATH": path, "FAULTS": str(self.faults)},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -88,6 +101,21 @@ class Templates:
         self._parts.stop()
         end(self._children)
         self._folder.cleanup()
+
+
+class Orders:
+    """For `children.template`, in place of a socket: what fork servers are forked from is started
+    by the first order."""
+
+    def sendmsg(self, *order: Any) -> int:
+        return templates().orders.sendmsg(*order)
+
+
+def programs_of_children(patch: pytest.MonkeyPatch, *programs: str) -> None:
+    """Let fork servers of this process run these programs of the template, whichever are asked
+    for."""
+    patch.setattr(children, "template", Orders())
+    patch.setattr(Zygote, "_programs", property(lambda _: programs, lambda *_: None), raising=False)
 
 
 @cache

@@ -210,6 +210,7 @@ def test_restored_state_holds_everything_and_no_job_can_release_twice(
                     connection.execute("DELETE FROM ledger_entries")
 
 
+@pytest.mark.long
 def test_ledger_that_lacks_what_a_kept_head_names_is_refused(
     history: History, tmp_path: Path
 ) -> None:
@@ -242,6 +243,7 @@ def test_ledger_that_lacks_what_a_kept_head_names_is_refused(
     assert found["ended_jobs"] == 0
 
 
+@pytest.mark.long
 def test_a_restore_without_a_head_may_forget_and_must_be_told_so(
     history: History, tmp_path: Path
 ) -> None:

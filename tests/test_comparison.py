@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "comparison.md").read_text()
 OTHERS = ("Lomas", "Snowflake", "Janus", "Flower")
-NOTHING = "not found in its docs"
+NOTHING = "–"
 FEWEST_ROWS = 25
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from discreet.web.codes import CODES
 from tests import rooms, tables
-from tests.conftest import DEADLINE_SECONDS, Installation
+from tests.conftest import DEADLINE_SECONDS, Installation, first_of
 
 ROOT = Path(__file__).parents[1]
 DOCS = sorted((ROOT / "docs").rglob("*.md"))
@@ -50,7 +50,8 @@ def test_every_page_is_in_the_navigation() -> None:
     names = [str(page.relative_to(ROOT / "docs")) for page in DOCS]
     missing = [name for name in names if not any(name in part for part in nav)]
     assert not missing
-    listed = text("index").partition("## All pages")[2]
+    decisions = text("decisions/index").replace("](", "](decisions/")
+    listed = text("index").partition("## All pages")[2] + decisions
     # are in a table that is made of the registry, so that a new kind needs no line there
     kinds = "problems/"
     assert not [
@@ -99,9 +100,13 @@ def test_papers_name_modules_that_exist() -> None:
 
 
 def test_the_page_of_the_api_lists_every_code() -> None:
-    listed = re.findall(r"^\| `([a-z_]+)` \| (\d{3}) \| (.*) \|$", text("api"), re.MULTILINE)
-    assert sorted(listed) == sorted(
-        (code, str(known.status), known.title) for code, known in CODES.items()
+    """Those of no operation of the contract stand in the text of the API's conventions."""
+    contract = json.loads((ROOT / "openapi/openapi.json").read_text())
+    page = docs_pages().api_page(contract)
+    listed = re.findall(r"^\| `([a-z_]+)` \| (\d{3}) \| (.*) \|$", page, re.MULTILINE)
+    beside = re.findall(r"`([a-z_]+)` \((\d{3})\)", text("api"))
+    assert sorted([*((code, status) for code, status, _ in listed), *beside]) == sorted(
+        (code, str(known.status)) for code, known in CODES.items()
     )
 
 
@@ -155,7 +160,7 @@ def test_runnable_blocks_run(
 WAYS = re.findall(r"<!-- a way in -->\n```\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", first_of(WAYS))
 def test_ways_in_lead_to_a_picture(way: str, service: Installation, tmp_path: Path) -> None:
     """The lines of the README as they are printed, in an empty folder, against a running
     service."""

@@ -62,7 +62,7 @@ LINK = "problem/network/links/0"
 @pytest.mark.parametrize(
     ("kind", "path", "value", "issues"),
     [
-        ("routing", "problem", [], {"/problem": "a JSON object is needed, not an array"}),
+        ("routing", "problem", [], {"/problem": "a JSON object is needed; found an array"}),
         (
             "routing",
             "problem/kind",
@@ -102,14 +102,19 @@ LINK = "problem/network/links/0"
             {"type": "bpr", "factor": 1},
             {"/problem/latency/factor": "b, power, type"},
         ),
-        ("routing", f"{LINK}/capacity", "1", {f"/{LINK}/capacity": "a number is needed, not text"}),
+        (
+            "routing",
+            f"{LINK}/capacity",
+            "1",
+            {f"/{LINK}/capacity": "a number is needed; found text"},
+        ),
         (
             "routing",
             f"{LINK}/capacity",
             True,
-            {f"/{LINK}/capacity": "a number is needed, not true"},
+            {f"/{LINK}/capacity": "a number is needed; found true"},
         ),
-        ("routing", f"{LINK}/tail", 1.5, {f"/{LINK}/tail": "an integer is needed, not 1.5"}),
+        ("routing", f"{LINK}/tail", 1.5, {f"/{LINK}/tail": "an integer is needed; found 1.5"}),
         (
             "routing",
             f"{LINK}/capacity",
@@ -126,7 +131,7 @@ LINK = "problem/network/links/0"
             "routing",
             "problem/network/links",
             {},
-            {"/problem/network/links": "an array is needed, not an object"},
+            {"/problem/network/links": "an array is needed; found an object"},
         ),
         ("routing", "privacy/epsilon", 0, {"/privacy/epsilon": "must be greater than 0"}),
         (
@@ -139,13 +144,13 @@ LINK = "problem/network/links/0"
             "dr_ensemble",
             "problem/power",
             [],
-            {"/problem/power": "at least 2 items are needed, not 0"},
+            {"/problem/power": "at least 2 items are needed; found 0"},
         ),
         (
             "multi_agent",
             "problem/constraints",
             [3],
-            {"/problem/constraints/0": "text is needed, not 3"},
+            {"/problem/constraints/0": "text is needed; found 3"},
         ),
         (
             "multi_agent",
@@ -182,7 +187,7 @@ LINK = "problem/network/links/0"
             "coupled_qp",
             "problem/steps/primal",
             "x",
-            {"/problem/steps/primal": "a number or an array is needed, not text"},
+            {"/problem/steps/primal": "a number or an array is needed; found text"},
         ),
     ],
 )
@@ -195,15 +200,15 @@ def test_jobs(kind: str, path: str, value: Any, issues: dict[str, str]) -> None:
 
 def test_the_true_cause_of_what_is_nothing_and_of_what_is_empty() -> None:
     assert refused(JOB, loads(b'{"problem": NaN}')) == {
-        "/problem": "a JSON object is needed, not NaN"
+        "/problem": "a JSON object is needed; found NaN"
     }
     assert refused(JOB, loads(b'{"problem": -1e999}')) == {
-        "/problem": "a JSON object is needed, not an infinite number"
+        "/problem": "a JSON object is needed; found an infinite number"
     }
     body = with_value(
         with_value(body_of("routing"), "problem/dataset", GONE), "problem/release", []
     )
-    assert refused(JOB, body) == {"/problem/release": "at least 1 item is needed, not 0"}
+    assert refused(JOB, body) == {"/problem/release": "at least 1 item is needed; found 0"}
     body = with_value(body_of("routing"), f"{LINK}/tail", 0)
     assert refused(JOB, body) == {f"/{LINK}/tail": "must be at least 1: nodes are numbered from 1"}
 
@@ -308,7 +313,7 @@ def test_the_same_mistake_of_many_items_is_said_once() -> None:
         link["capacity"] = "100"
     at = "/problem/network/links"
     assert refused(JOB, routing_job(links)) == {
-        f"{at}/0/capacity": "a number is needed, not text (and 7,999 more like this, up to "
+        f"{at}/0/capacity": "a number is needed; found text (and 7,999 more like this, up to "
         f"{at}/7999/capacity)"
     }
     links = [dict(GOOD_LINK) for _ in range(3000)]
@@ -317,7 +322,7 @@ def test_the_same_mistake_of_many_items_is_said_once() -> None:
     assert refused(JOB, routing_job(links)) == {
         f"{at}/700/capacity": f"must be greater than 0 (and 1 more like this, at "
         f"{at}/2900/capacity)",
-        f"{at}/1200": "a JSON object is needed, not 5",
+        f"{at}/1200": "a JSON object is needed; found 5",
     }
 
 
@@ -332,7 +337,7 @@ def test_rows_of_rows_are_counted_too() -> None:
     del body["problem"]["price"]
     at = "/problem/utility"
     assert refused(JOB, body) == {
-        f"{at}/1/1": f"a number is needed, not text (and 4 more like this, up to {at}/3/2)"
+        f"{at}/1/1": f"a number is needed; found text (and 4 more like this, up to {at}/3/2)"
     }
 
 
@@ -345,7 +350,7 @@ def test_an_answer_has_at_most_twenty_issues() -> None:
 def test_items_beyond_any_doubt_are_not_looked_at() -> None:
     [says] = refused(JOB, routing_job([1] * 200_000)).values()
     assert (
-        says == "a JSON object is needed, not 1 (and at least 9,999 more like this, up to "
+        says == "a JSON object is needed; found 1 (and at least 9,999 more like this, up to "
         "/problem/network/links/9999)"
     )
     assert refused(JOB, routing_job([1] * 1_000_001)) == {

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -31,20 +32,25 @@ def modules(roots: dict[str, Path]) -> dict[str, Path]:
     return found
 
 
-def statements(node: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
-    """Imports anywhere below the node: inside functions too, and those for type checkers alone."""
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.Import | ast.ImportFrom):
-            yield child
-        else:
-            yield from statements(child)
+@cache
+def nodes(text: bytes) -> tuple[ast.Import | ast.ImportFrom | ast.Attribute, ...]:
+    """Imports anywhere in a text, inside functions too and those for type checkers alone, and
+    attributes of names."""
+    return tuple(
+        node
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        or (isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name))
+    )
 
 
 def imported(name: str, path: Path, known: dict[str, Path]) -> Iterator[tuple[str, str]]:
     """What the file imports of the known modules: (module, name), the name empty for the module
     itself."""
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-    for statement in statements(ast.parse(path.read_bytes())):
+    for statement in nodes(path.read_bytes()):
+        if isinstance(statement, ast.Attribute):
+            continue
         if isinstance(statement, ast.Import):
             yield from ((alias.name, "") for alias in statement.names if alias.name in known)
             continue
@@ -102,18 +108,18 @@ def private_names(roots: dict[str, Path]) -> list[str]:
     known = modules(roots)
     found = []
     for name, path in known.items():
-        tree = ast.parse(path.read_bytes())
+        below = nodes(path.read_bytes())
         taken = set(imported(name, path, known))
         aliases = {
             alias.asname or alias.name: f"{statement.module}.{alias.name}"
-            for statement in ast.walk(tree)
+            for statement in below
             if isinstance(statement, ast.ImportFrom)
             for alias in statement.names
             if f"{statement.module}.{alias.name}" in known
         }
         taken |= {
             (aliases[node.value.id], node.attr)
-            for node in ast.walk(tree)
+            for node in below
             if isinstance(node, ast.Attribute)
             and isinstance(node.value, ast.Name)
             and node.value.id in aliases

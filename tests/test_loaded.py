@@ -80,6 +80,7 @@ def said(code: str, **more: str) -> set[str]:
     return set(done.stdout.split())
 
 
+@pytest.mark.long
 def test_the_template_has_no_thread_and_no_metric_that_a_part_lacks() -> None:
     """A part shows the metrics of the modules that it has; a fork has no thread but its own."""
     count = "import os\nprint('threads', len(os.listdir('/proc/self/task')))"
@@ -134,6 +135,7 @@ print(cvxpy.quantum_rel_entr(half, quarter).value)
     )
 
 
+@pytest.mark.long
 def test_children_come_without_the_solvers_that_nobody_asks() -> None:
     """Slater points are looked for by Clarabel; the rehearsal of a fork server, which opens
     everything once, needs none of the others, and a child may import nothing."""

@@ -89,7 +89,7 @@ ROUTES = [
         "origin,destination,count\n1,2,NaN\n",
         TRIPS,
         "",
-        "line 2, column count: a number is needed, not 'NaN'",
+        "line 2, column count: a number is needed; found 'NaN'",
     ),
     (
         "origin,destination,count\n1,2,\n1,2,\n",
@@ -98,12 +98,17 @@ ROUTES = [
         "column count: a value is missing (reader.missing: leave_out takes the other trips) (and 1 "
         "more like this, up",
     ),
-    ("origin,destination,count\n1,2,-3\n", TRIPS, "", "a number of trips is not negative, not -3"),
+    (
+        "origin,destination,count\n1,2,-3\n",
+        TRIPS,
+        "",
+        "a number of trips is not negative; found -3",
+    ),
     (
         "origin,destination\nnorth,south\n",
         TRIPS,
         "",
-        "not 'north'; zones with other names need reader.zones (--zones)",
+        "found 'north'. For named zones: reader.zones (--zones FILE)",
     ),
     (
         "origin,destination\nA,A\n",
@@ -169,19 +174,19 @@ ROUTES = [
         "origin,destination\nA,B\n",
         ruled(TRIPS, zones=["A"]),
         "",
-        "(reader.other_zones: leave_out leaves out trips of others), no",
+        "(reader.other_zones: leave_out leaves out trips of others); found",
     ),
     (
         "origin,destination,time\n1,2,2026-11-03T00:00\n",
         TIMED,
         "",
-        "outside of the 2 public periods (reader.outside",
+        "outside the 2 public periods. To skip: reader.outside",
     ),
     (
         "origin,destination,time\n1,2,2026-11-02T00:00\n",
         ruled(TIMED, time_zone=None),
         "",
-        "say reader.time_zone, su",
+        "Set reader.time_zone, su",
     ),
     (
         "origin,destination,time\n1,2,2026-11-02\n",
@@ -263,7 +268,7 @@ ROUTES += [  # what walking with trips of a German survey stumbled on
         "origin,destination,time\n1,2,02.11.2026 06:30\n",
         ruled(TIMED, start="02.11.2026 07:00"),
         "",
-        "line 2, column time: outside of the 2 public periods",
+        "line 2, column time: outside the 2 public periods",
     ),
     (
         "Start;Ziel;um\nA;B;7\n",
@@ -294,12 +299,12 @@ VISITS = [
     (
         "patient,time,state,reward\na,1,0,NaN\n",
         PATIENTS,
-        "line 2, column reward: a number is needed, not 'NaN'",
+        "line 2, column reward: a number is needed; found 'NaN'",
     ),
     (
         "patient,time,state,reward\na,1,0,7\n",
         PATIENTS,
-        "line 2, column reward: the public reward_bound is 1, not 7",
+        "line 2, column reward: the public reward_bound is 1; found 7",
     ),
     (
         "patient,time,state,reward\na,1,1,0\na,2,3,0\n",
@@ -364,8 +369,8 @@ VISITS = [
     (
         "patient,time,state,reward,action\na,1,0,0,treat\na,2,0,0,trat\nb,1,0,0,wiat\n",
         ruled(PATIENTS, behaviour=HALVES, target=HALVES),
-        "line 3, column action: reader.behaviour knows the actions treat, wait, not 'trat' (and 1 "
-        "more like this, up",
+        "line 3, column action: reader.behaviour knows the actions treat, wait; found 'trat' (and "
+        "1 more like this, up",
     ),
     (
         "patient,time,state,reward,action\na,1,0,0,treat\n",
@@ -395,7 +400,7 @@ VISITS = [
     (
         "patient,time,state,reward\na,1,0,0\na,2,3,0\n",
         {"reward_bound": 1},
-        "public.states is 1, so states are 0 to 0, not",
+        "public.states is 1, so states are 0 to 0; found",
     ),
     (
         "patient,time,old,reward\na,1,0,0\n",
@@ -415,7 +420,7 @@ VISITS += [  # what walking with a hospital's table stumbled on
     (
         "patient,time,state,reward\na,1,0,better\n",
         ruled(PATIENTS, rewards={"improved": 1}),
-        "line 2, column reward: reader.rewards knows improved, not 'better'",
+        "line 2, column reward: reader.rewards knows improved; found 'better'",
     ),
     (
         "patient,time,state,reward\na,1,0,1\n",
@@ -451,7 +456,7 @@ VISITS += [  # what walking with a hospital's table stumbled on
         "patient,time,age,action,reward\na,1,old,treat,1\n",
         ruled(RULED, behaviour=HALVES, target=FOLLOWED),
         "line 2, column age: a number is needed (reader.units_row: true where this row says the "
-        "units), not 'old'",
+        "units); found 'old'",
     ),
     (
         "patient,time,age,action,reward\na,1,,treat,1\n",
@@ -518,7 +523,7 @@ READINGS = [
         "meter,at,kw\nm,2026-03-29T01:30,one\n",
         METERS,
         "line 2, column kw: a number is needed (reader.units_row: true where this row says the "
-        "units), not 'one'",
+        "units); found 'one'",
     ),
 ]
 CASES = [
@@ -583,7 +588,7 @@ def test_what_is_published_is_said_without_json(
         more = [*given, "--set=reader.other_zones=refuse", "--columns", "origin=origin"]
         command = ["dataset", "add", str(file), "--kind", "routing", "--epsilon", "1", "--local"]
         assert cli.run([*command, *more, "--server", "http://127.0.0.1:9", "--key", "dsc_x"]) == 1
-        assert "public.zones is 3, so zones are 1 to 3, not 9" in capsys.readouterr().err
+        assert "public.zones is 3, so zones are 1 to 3; found 9" in capsys.readouterr().err
     assert cli.run([*command, "--set=zones"]) == 2
     assert "FIELD=VALUE is needed" in capsys.readouterr().err
     assert cli.run(["dataset", "add", str(file), "--kind", "routing", "--epsilon", "1"]) == 2
@@ -689,7 +694,7 @@ def test_the_way_out_of_a_zone_that_is_a_name_is_the_names_of_zones() -> None:
     table = {"origin": ["Übersee", "1"], "destination": [1, 1]}
     (issue,) = readers.preview("routing", table, TRIPS)["issues"]
     assert (issue["way_out"], issue["expected"]) == ("reader.zones", None)
-    assert "zones with other names need reader.zones" in issue["detail"]
+    assert "For named zones: reader.zones" in issue["detail"]
 
 
 def test_period_0_begins_as_the_times_of_the_table_are_written() -> None:
@@ -947,7 +952,7 @@ def test_an_exhausted_budget_says_who_grants(api_only: Installation, dataset: st
     with api_only.client() as client, pytest.raises(ApiError) as refused:
         client.submit({**job(dataset, {}), "privacy": {"epsilon": 500}})
     account = refused.value.problem["binding"]["account"]
-    says = f"nothing was charged. An owner can raise this cap: discreet cap grant {account},"
+    says = f"Nothing was charged. Owner: discreet cap grant {account},"
     says += f" POST /v1/budgets/{account}/grants, or the dashboard"
-    says += f"; ask one: POST /v1/budgets/{account}/requests"
+    says += f". To ask one: POST /v1/budgets/{account}/requests"
     assert refused.value.problem["detail"].endswith(says)

@@ -422,7 +422,9 @@ def test_rows_of_noise_lie_behind_grey_and_loads_have_bands() -> None:
     problem, plan, result = solved("dr_ensemble")
     before = by_name(result_charts(problem, plan, {**result, "uncertainty": {}}))
     assert before["transitions"].figure["layout"]["shapes"] == []
-    assert [trace["name"] for trace in before["load"].figure["data"]].count("90 % interval") == 0
+    assert [trace["name"] for trace in before["load"].figure["data"]].count(
+        "90 % noise interval"
+    ) == 0
     told = {"default_power": {"lower": [1.0] * 8, "upper": [2.0] * 8}}
     told["cost_to_go"] = {"lower": [None, 0.0, 0.0], "upper": [None, 9.0, 9.0]}  # type: ignore[list-item]
     marked = {
@@ -436,7 +438,9 @@ def test_rows_of_noise_lie_behind_grey_and_loads_have_bands() -> None:
     assert "The 1 row behind grey is mostly noise." in found["transitions"].caption
     noisy = [row[0] for row in found["transitions"].table.rows if row[3] == "mostly noise"]
     assert set(noisy) == {"1"}
-    (band,) = [trace for trace in found["load"].figure["data"] if trace["name"] == "90 % interval"]
+    (band,) = [
+        trace for trace in found["load"].figure["data"] if trace["name"] == "90 % noise interval"
+    ]
     assert band["y"] == [2.0] * 8 + [1.0] * 8
     assert "no band" not in found["load"].caption
     gaps = {
@@ -445,13 +449,13 @@ def test_rows_of_noise_lie_behind_grey_and_loads_have_bands() -> None:
     }
     unknown = {**marked, "values": {"default_power": gaps}}
     torn = by_name(result_charts(problem, plan, {**result, "uncertainty": unknown}))["load"]
-    (band,) = [trace for trace in torn.figure["data"] if trace["name"] == "90 % interval"]
+    (band,) = [trace for trace in torn.figure["data"] if trace["name"] == "90 % noise interval"]
     assert band["x"] == [2.0, 3.0, 3.0, 2.0, None, 4.8, 5.2, 5.2, 4.8]  # none across a gap
     assert band["y"] == [2.0, 2.0, 1.0, 1.0, None, 2.0, 2.0, 1.0, 1.0]
     assert "Where one has no band, noise leaves open all that a load can be." in torn.caption
     none = {**marked, "values": {"default_power": dict.fromkeys(gaps, [None] * 8)}}
     bare = by_name(result_charts(problem, plan, {**result, "uncertainty": none}))["load"]
-    assert "90 % interval" not in [trace["name"] for trace in bare.figure["data"]]
+    assert "90 % noise interval" not in [trace["name"] for trace in bare.figure["data"]]
     assert "Bands" not in bare.caption
     whiskers = found["cost"].figure["data"][0]["error_y"]
     assert whiskers["array"][0] is None

@@ -95,11 +95,10 @@ def test_no_module_is_imported_that_a_newer_python_lacks() -> None:
         if "node_modules" not in path.parts
     ]
     assert len(files) > 500
-    assert {
-        str(path): removed_modules(path.read_bytes())
-        for path in files
-        if removed_modules(path.read_bytes())
-    } == {}
+    # Only a text with such a word is parsed.
+    mentioned = re.compile(rf"\b({'|'.join(REMOVED)})\b".encode())
+    texts = {path: text for path in files if mentioned.search(text := path.read_bytes())}
+    assert {str(path) for path, text in texts.items() if removed_modules(text)} == set()
     assert removed_modules("import os\ndef later():\n    from distutils.util import strtobool") == {
         "distutils"
     }

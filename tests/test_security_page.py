@@ -1,4 +1,4 @@
-"""The tests that docs/security.md names exist."""
+"""The tests that docs/security.md and docs/security-reference.md name exist."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PAGE = (ROOT / "docs" / "security.md").read_text()
+PAGE = "".join(
+    (ROOT / "docs" / f"{name}.md").read_text() for name in ("security", "security-reference")
+)
 
 
 def test_every_attack_has_its_test() -> None:

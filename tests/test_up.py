@@ -35,7 +35,7 @@ from discreet.isolation.processes import end
 from discreet.settings import Settings
 from discreet_client.client import Client
 from tests import bodies
-from tests.conftest import DEADLINE_SECONDS
+from tests.conftest import DEADLINE_SECONDS, first_of
 from tests.postgres_fixture import fresh_database
 from tests.processes import alive, command, family, remembered, until
 
@@ -323,6 +323,7 @@ def test_parts_know_only_the_application_role_and_what_forks_knows_nothing(share
         assert remembered(pid, words) == set(), command(pid)
 
 
+@pytest.mark.long
 def test_killed_template_and_killed_fork_servers_come_back(shared: Service) -> None:
     rpc, template, (children, *servers) = shared.part("rpc"), shared.template, shared.fork_servers
     os.kill(template, signal.SIGKILL)
@@ -489,6 +490,7 @@ def ran(pid: int) -> tuple[float, float]:
     return 0.0, 0.0
 
 
+@pytest.mark.long
 def test_after_kill_9_of_everything_a_start_waits_for_nothing_but_its_own_work(
     made: Path, tmp_path: Path
 ) -> None:
@@ -524,7 +526,7 @@ def test_after_kill_9_of_everything_a_start_waits_for_nothing_but_its_own_work(
         assert "automatic recovery in progress" in log  # it was killed, and not stopped
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", first_of([signal.SIGTERM, signal.SIGINT]))
 def test_asked_to_stop_while_it_starts(tmp_path: Path, number: signal.Signals) -> None:
     with started(tmp_path / "state") as service:
         until(

@@ -118,7 +118,10 @@ class Settings(BaseSettings):
         default=8 << 30, gt=0, description="Address space that one child process may take"
     )
     share_processes: int = Field(
-        default=0, ge=0, le=16, description="Children that sum a large content; 0: a core each"
+        default=0,
+        ge=0,
+        le=16,
+        description="Children that sum a large content; 0: one for each core, up to 4",
     )
     help_others: bool = Field(
         default=True, description="A worker without a job reads shares of others' large contents"

@@ -4,12 +4,10 @@ holds."""
 from __future__ import annotations
 
 import asyncio
-import re
 import signal
 import socket
 from collections.abc import Awaitable, Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,7 +22,7 @@ from discreet.worker.runner import Runner
 from discreet_client.client import ApiError, Client
 from tests import bodies
 from tests.conftest import Installation, eventually, installation
-from tests.processes import alive
+from tests.processes import alive, pid_of
 
 Step = Callable[[Services, Claim], Awaitable[Any]]
 
@@ -201,15 +199,6 @@ def test_a_job_that_no_worker_holds_any_more_ends_at_once(
         asyncio.run(go())
         assert outcome(client.cancel(job)) == ("cancelled", "done", "full")
         assert kinds(client, account) == ["open", "reserve", "data_touched", "commit"]
-
-
-def pid_of(watch: int) -> int:
-    """The process of a pidfd."""
-    return int(
-        re.findall(r"^Pid:\s+(\d+)$", Path(f"/proc/self/fdinfo/{watch}").read_text(), re.MULTILINE)[
-            0
-        ]
-    )
 
 
 @pytest.mark.timeout(400)  # its zygote may have to compile its kernels first

@@ -321,9 +321,9 @@ def test_limits_name_themselves(stored: Installation, tmp_path: Path) -> None:
             no_memory = {"memory_bytes": 1000, "participants": 500_000}
             for limits in ({"content_bytes": 1000}, {"content_bytes": 165_000}, no_memory):
                 found.append(await read(reader, **limits))
-            assert children._process is not None
-            children._process.kill()
-            await children._process.wait()
+            assert children._watch is not None
+            signal.pidfd_send_signal(children._watch, signal.SIGKILL)
+            await asyncio.to_thread(eventually, lambda: not children.alive, "it is dead")
             return [*found, await read(reader)]  # a reader that died is started again
         finally:
             await children.stop()
@@ -591,6 +591,7 @@ def retired(running: Installation, kind: Kind, key_id: str, **options: bool) -> 
     )
 
 
+@pytest.mark.long
 def test_master_keys_rotate_while_everything_runs(
     stored: Installation, sql: Callable[..., Any]
 ) -> None:

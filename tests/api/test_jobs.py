@@ -963,6 +963,7 @@ def test_a_worker_killed_in_the_child_phase_is_one_result_and_one_charge(
         assert client.budget(dataset["account"])["spent"]["epsilon"] == 0.1
 
 
+@pytest.mark.long
 def test_a_worker_killed_while_a_job_is_asked_again_charges_nothing(running: Installation) -> None:
     with running.client() as client:
         dataset = client.register(bodies.dataset())

@@ -245,14 +245,14 @@ def test_caps_on_tenant_and_principal_bind_all_or_none(
             "analyst",
         )
         assert problem["binding"]["largest"]["epsilon"] == 0.2
-        assert problem["detail"].startswith("the cap on analyst binds")
+        assert problem["detail"].startswith("budget exceeded: the cap on analyst binds")
         assert owner.budget(second["account"])["reserved"]["epsilon"] == 0
         assert owner.budget(whole["id"])["reserved"]["epsilon"] == 0.3
 
         owner.submit(bodies.job(second["id"], 0.4))  # another principal
         assert refusal(owner, bodies.job(second["id"], 0.2))["binding"]["account"] == whole["id"]
         assert refusal(owner, bodies.job(second["id"], 0.7))["detail"].startswith(
-            "the cap on the tenant binds"
+            "budget exceeded: the cap on the tenant binds"
         )
 
         analyst.cancel(job["id"])

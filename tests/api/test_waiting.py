@@ -244,7 +244,9 @@ def test_the_command_line_and_the_pages_say_why_a_job_waits(
     assert ends(team.ada, team.ada.submit(job(source, 0.5, blocks=day(1)))["id"])
     asked = tmp_path / "job.json"
     asked.write_text(json.dumps({**job(source, 0.2, blocks=day(1)), "wait": 5}))
-    assert "it would wait: what is left of block 2026-10-01" in said(team.ada, "plan", str(asked))
+    assert "would wait for budget: what is left of block 2026-10-01" in said(
+        team.ada, "plan", str(asked)
+    )
     told = said(team.ada, "submit", str(asked), "--anew")
     assert "it waits for budget" in told
     job_id = told.split()[0]

@@ -87,7 +87,7 @@ def test_solve_leaves_a_result_and_a_ledger_and_no_server(file: Path, tmp_path: 
     state, out = tmp_path / "a state", tmp_path / "result.json"
     first = in_a_process("solve", str(file), "--state", str(state), "--out", str(out))
     assert first.returncode == 0, first.stderr
-    assert "certificate: epsilon 0.1; protects" in first.stdout
+    assert "certificate: epsilon 0.1; neighbouring datasets:" in first.stdout
     assert "epsilon 0.9 of 1" in first.stdout, "what is left"
     answer = json.loads(out.read_text())
     assert answer["certificate"]["guarantee"]["epsilon"] == 0.1
@@ -104,14 +104,14 @@ def test_solve_leaves_a_result_and_a_ledger_and_no_server(file: Path, tmp_path: 
     file.write_text(json.dumps({**json.loads(file.read_text()), "privacy": {"epsilon": 0.95}}))
     offered = in_a_process("solve", str(file), "--state", str(state))
     assert offered.returncode == 1
-    assert "--anew releases it once more" in offered.stderr
+    assert "Pay again: --anew" in offered.stderr
     over = in_a_process("solve", str(file), "--anew", "--state", str(state))
     assert over.returncode == 1
     offer, refusal = over.stderr.strip().splitlines()
     job = answer["job"]["id"]
     assert offer == (
-        f"{job} has released this already: discreet ask {job} --set @FILE asks it again at price "
-        "0, with the other fields of this job"
+        f"{job} released this. Free: discreet ask {job} --set @FILE, with the other fields of this "
+        "job."
     )
     assert "the largest request that passes is epsilon 0.9 " in refusal
     assert not (state / "ready.json").exists()
@@ -155,7 +155,7 @@ def test_ask_says_what_changes_and_names_what_cannot(
     assert third["result"]["link_flows"][busiest] == 0
     assert third["job"]["headline"].startswith("Closing ")
     assert third["job"]["headline"] in " ".join(closed.stdout.split())
-    assert "Travel times grow by the BPR law: 0.2, power 4 of flow over capacity" in " ".join(
+    assert "Link time (BPR): free-flow time × (1 + 0.2 (flow/capacity)⁴)." in " ".join(
         closed.stdout.split()
     )
     assert "to total travel time (90 % NI: " in " ".join(closed.stdout.split())
@@ -176,11 +176,10 @@ def test_plan_needs_no_server_and_names_bad_fields(file: Path) -> None:
     shown = discreet("plan", str(file))
     assert "one trip added or removed" in shown.stdout
     free = (
-        "free afterwards: discreet ask JOB --set FIELD=VALUE, with another objective, latency, "
+        "free follow-ups: discreet ask JOB --set FIELD=VALUE, with another objective, latency, "
         "network"
     )
     assert free in " ".join(shown.stdout.split())
-    assert "all rows of a" not in shown.stdout, "each row is one request"
     of_persons = whole_body()
     of_persons["problem"]["max_trips_per_person"] = 2
     data = of_persons["problem"]["dataset"]
@@ -188,8 +187,7 @@ def test_plan_needs_no_server_and_names_bad_fields(file: Path) -> None:
     for place, trip in enumerate(data["content"]["trips"]):
         trip["person"] = place // 2
     file.write_text(json.dumps(of_persons))
-    says = "read: all rows of a person together, whichever files they came from, before anything"
-    assert says in discreet("plan", str(file)).stdout
+    assert "neighbouring datasets: " in discreet("plan", str(file)).stdout
 
     bad = whole_body()
     bad["problem"]["dataset"]["content"]["trips"][3]["count"] = -1

@@ -37,11 +37,11 @@ def test_ids_are_whole(capsys: pytest.CaptureFixture[str]) -> None:
     for one in (job, waiting):
         showing.show_jobs([{**one, "created_at": at}])
     lost = {"simulation": True, "mostly_noise": True, "dataset_name": "trips", "name": "tolls"}
-    lost |= {"headline": "All trips take 7 (6 to 8, 90 %) [bold]"}
+    lost |= {"headline": "Total: 7 (90 % NI: 6–8) [bold]"}
     showing.show_jobs([{**job, **lost, "created_at": at}])
     listed = capsys.readouterr().out
     assert [word in listed for word in ("simulation", "mostly noise", "tolls")] == [True] * 3
-    assert "All trips take 7 (6 to 8, 90 %) [bold]" in " ".join(
+    assert "Total: 7 (90 % NI: 6–8) [bold]" in " ".join(
         re.sub(r"job_\w+|2026\S+ \S+", "", listed).split()
     )
     assert listed.count(" 0.1") == 2
@@ -88,7 +88,8 @@ def test_ids_are_whole(capsys: pytest.CaptureFixture[str]) -> None:
     assert "…" not in shown
     for word in (
         "off_policy_evaluation",
-        "awaiting_agents",
+        "waiting",
+        "for agents",
         "simulation",
         "reserved",
         "largest",
@@ -138,16 +139,16 @@ def test_few_numbers_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
         "multipliers": [2.5, 0.125],
         "policy": [[1, 2]],
         "demand": list(range(40)),
-        "true_value": {"lower": 0.25, "upper": 0.5},
+        "robust_bounds": {"lower": 0.25, "upper": 0.5},
         "largest_weight": 12.42916707075908,
         "tables": [],
     }
-    job = {"id": JOB, "kind": "multi_agent", "headline": "The dearest has a price of 2.5"}
+    job = {"id": JOB, "kind": "multi_agent", "headline": "Largest multiplier: 2.5"}
     showing_answers.show_answer(
         {"job": job, "result": result, "certificate": {"guarantee": guarantee}}, None
     )
     shown = capsys.readouterr().out
-    assert shown.startswith("The dearest has a price of 2.5\n")
+    assert shown.startswith("Largest multiplier: 2.5\n")
     for text in (
         "2.5, 0.125 (2 intervals of 90 %: ± 0.5)",
         "1 entry",
@@ -156,7 +157,7 @@ def test_few_numbers_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
         " 12.4292 ",
     ):
         assert text in shown
-    assert "certificate: epsilon 1; protects one trip" in shown
+    assert "certificate: epsilon 1; neighbouring datasets: one trip" in " ".join(shown.split())
 
 
 def test_the_busiest_links_are_shown_by_their_names(capsys: pytest.CaptureFixture[str]) -> None:
@@ -167,14 +168,19 @@ def test_the_busiest_links_are_shown_by_their_names(capsys: pytest.CaptureFixtur
     flows = [float(10 * place) for place in range(12)]
     ends = {"lower": [max(0.0, flow - 4) for flow in flows], "upper": [flow + 4 for flow in flows]}
     noise = [flow < 5 for flow in flows]
-    told = {"level": 0.9, "values": {"link_flows": ends}, "noise_dominates": {"link_flows": noise}}
+    told = {
+        "level": 0.9,
+        "values": {"link_flows": ends},
+        "kinds": {"link_flows": "noise"},
+        "noise_dominates": {"link_flows": noise},
+    }
     result = {"link_flows": flows, "uncertainty": told, "tables": []}
     answer = {"job": {"id": JOB}, "result": result, "certificate": {"guarantee": guarantee}}
     showing_answers.show_answer(answer, None, roads)
     shown = capsys.readouterr().out
     assert "The 10 busiest of 12 links" in shown
     flat = " ".join(shown.replace("│", " ").split())
-    assert "1 of 12 rows is only" in flat
+    assert "1 of 12 rows is mostly" in flat
     assert "noise: Street [bold]0?" in flat
     assert "\x1b" not in shown
     lines = [
@@ -182,7 +188,7 @@ def test_the_busiest_links_are_shown_by_their_names(capsys: pytest.CaptureFixtur
         for line in shown.splitlines()
         if "Street" in line and "noise" not in line
     ]
-    assert lines[0] == "Street [bold]11? Inn Mill 110.0 (106.0 to 114.0, 90 %) 55 %"
+    assert lines[0] == "Street [bold]11? Inn Mill 110.0 (90 % NI: 106.0–114.0) 55 %"
     assert [line.split("?")[0] for line in lines] == [
         f"Street [bold]{place}" for place in range(11, 1, -1)
     ]
@@ -241,7 +247,7 @@ def test_what_is_paid_already_is_offered_and_refused_where_nobody_can_answer(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO())
-    with pytest.raises(DiscreetError, match="--anew releases it once more"):
+    with pytest.raises(DiscreetError, match="Pay again: --anew"):
         plans.offered({"reusable": [JOB]}, "private", anew=False)
     plans.offered({"reusable": [JOB]}, "private", anew=True)
     plans.offered({"reusable": [JOB]}, "simulation", anew=False)  # costs nothing

@@ -174,7 +174,7 @@ def test_a_column_says_all_its_mistakes_at_once(tmp_path: Path) -> None:
     assert lines[0].startswith("line 3, column kw: is this a fraction, or are thousands parted")
     assert "found '1.234' (and 1 more like this, up to line 5)" in lines[0]
     assert lines[1].startswith("line 4, column kw: a number is needed (if it stands for a missing")
-    assert lines[2] == "line 6, column kw: this number is too large, not '1e400'"
+    assert lines[2] == "line 6, column kw: this number is too large; found '1e400'"
 
 
 def test_equal_values_that_mean_different_things_stay_apart() -> None:

@@ -306,7 +306,7 @@ def test_a_propensity_may_be_a_formula_of_columns() -> None:
     [
         ({"max_ratio": 2}, "more than public.max_ratio, 2"),
         ({"behaviour": {"treat": "age/40", "wait": "rest"}}, "line 2, column age: here reader"),
-        ({"behaviour": {"treat": "age/100", "wait": "age/100"}}, "sum to 1, not '60'"),
+        ({"behaviour": {"treat": "age/100", "wait": "age/100"}}, "sum to 1; found '60'"),
         ({"behaviour": {"treat": "rest", "wait": "rest"}}, "one action has the rest"),
         ({"behaviour": {"treat": "age(", "wait": "rest"}}, "a formula is written as"),
         ({"behaviour": {"treat": "score/2", "wait": "rest"}}, "and score is none"),

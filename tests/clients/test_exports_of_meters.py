@@ -104,7 +104,7 @@ def test_columns_of_meters_in_kwh(tmp_path: Path) -> None:
 def test_a_total_below_the_meters_is_told_as_one(tmp_path: Path) -> None:
     path = export(tmp_path / "export.csv", below="Summe;;;;9.618,946;")
     with pytest.raises(
-        TableError, match=r"line 878, .*named like a total.*leave its line out, not 'Summe'"
+        TableError, match=r"line 878, .*named like a total.*leave its line out; found 'Summe'"
     ):
         read("dr_ensemble", path, public(), COLUMNS)
 
@@ -157,7 +157,7 @@ def test_the_least_reward_may_be_any_number(tmp_path: Path, least: float, refuse
     path.write_text("patient,time,reward\nA,1,0\nA,2,1\n")
     told = {"unit": "trajectory", "reward_bound": 1, "least_reward": least, "horizon": 2}
     if refused:
-        with pytest.raises(TableError, match=r"line 2.*the public least_reward is 0\.5, not 0"):
+        with pytest.raises(TableError, match=r"line 2.*the public least_reward is 0\.5; found 0"):
             read("off_policy_evaluation", path, told)
         return
     assert read("off_policy_evaluation", path, told).public["least_reward"] == least

@@ -1,4 +1,4 @@
-"""Intervals in words, of any kind: digits, null, rows that are only noise."""
+"""Intervals in words, of any kind: digits, null, rows that are mostly noise."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from discreet_client.intervals import combined, plain, stated, with_interval
+from discreet_client.intervals import combined, plain, spelt_out, stated, with_interval
 from discreet_client.results import Answer
 
 NAN = float("nan")
@@ -18,12 +18,12 @@ NAN = float("nan")
 @pytest.mark.parametrize(
     ("value", "lower", "upper", "text"),
     [
-        (0.6412, 0.4133, 0.8712, "0.64 (0.41 to 0.87, 90 %)"),
-        (18234.3, 17011.2, 19000.0, "18,200 (17,000 to 19,000, 90 %)"),
-        (5.0, -0.001, 1e9, "0 (0 to 1,000,000,000, 90 %)"),
-        (0.0123456, 0.01234559, 0.01234561, "0.012345600 (0.012345590 to 0.012345610, 90 %)"),
-        (3, 3, 3, "3 (3 to 3, 90 %)"),
-        (1e300, 0, 2e300, "1e+300 (0 to 2e+300, 90 %)"),
+        (0.6412, 0.4133, 0.8712, "0.64 (90 % interval: 0.41–0.87)"),
+        (18234.3, 17011.2, 19000.0, "18,200 (90 % interval: 17,000–19,000)"),
+        (5.0, -0.001, 1e9, "0 (90 % interval: 0–1,000,000,000)"),
+        (0.0123456, 0.01234559, 0.01234561, "0.012345600 (90 % interval: 0.012345590–0.012345610)"),
+        (3, 3, 3, "3 (90 % interval: 3–3)"),
+        (1e300, 0, 2e300, "1e+300 (90 % interval: 0–2e+300)"),
         (7.25, None, None, "7.25"),
     ],
 )
@@ -58,7 +58,7 @@ def test_an_answer_of_nothing_but_noise_says_why_it_is_0() -> None:
     assert with_interval(0.0, None, None, 0.9, noise=True) == "0 (nothing above the noise)"
     assert (
         with_interval(0.0, -2.0, 2.0, 0.9, noise=True)
-        == "0.0 (-2.0 to 2.0, 90 %, nothing above the noise)"
+        == "0.0 (90 % interval: -2.0 to 2.0, nothing above the noise)"
     )
     assert with_interval(0.0, None, None, 0.9) == "0"
     result = {
@@ -86,11 +86,23 @@ def test_figures_of_sentences_are_written_as_people_do(value: float, text: str) 
 
 def test_what_is_said_of_fields() -> None:
     assert {one.name: one.text for one in stated(RESULT)} == {
-        "count": "12 (10 to 14, 90 %)",
+        "count": "12 (90 % interval: 10–14)",
         "silent": "4",
-        "shares": "4 intervals of 90 %: ± 0.5; 2 of 3 rows are only noise: 1, 2",
+        "shares": "4 intervals of 90 %: ± 0.5; 2 of 3 rows are mostly noise: 1, 2",
         "flows": "mostly noise",
     }
+    kinds = {"count": "confidence", "shares": "noise_and_bins"}
+    named = {**RESULT, "uncertainty": {**RESULT["uncertainty"], "kinds": kinds}}
+    assert {one.name: one.text for one in stated(named)} == {
+        "count": "12 (90 % CI: 10–14)",
+        "silent": "4",
+        "shares": "4 noise intervals with bins of 90 %: ± 0.5; 2 of 3 rows are mostly noise: 1, 2",
+        "flows": "mostly noise",
+    }
+    assert spelt_out("12 (90 % CI: 10–14), 3 (90 % NI with bins: 2–4), 2 (90 % NI: -1 to 3)") == (
+        "12 (90 % confidence interval: 10–14), 3 (90 % noise interval with bins: 2–4), "
+        "2 (90 % noise interval: -1 to 3)"
+    )
     assert list(stated({"count": 12})) == []
     one = {"part": [1.0], "uncertainty": {"values": {"part": {"lower": [0.5], "upper": [1.5]}}}}
     assert [said.text for said in stated(one)] == ["1 interval of 90 %: ± 0.5"]
@@ -120,7 +132,7 @@ def test_an_answer_tells_its_intervals() -> None:
     assert answer.noise_dominates("shares").tolist() == [False, True, True]
     assert (answer.noise_dominates("flows"), answer.noise_dominates("count")) == (True, False)
     assert repr(answer).startswith(
-        "<Answer job_1: mostly noise, shares, count = 12 (10 to 14, 90 %), flows"
+        "<Answer job_1: mostly noise, shares, count = 12 (90 % interval: 10–14), flows"
     )
     frame = answer.frame("shares", intervals=True)
     assert list(frame.columns) == ["shares", "lower", "upper", "only_noise"]

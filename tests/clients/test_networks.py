@@ -121,7 +121,7 @@ def test_gmns(tmp_path: Path) -> None:
             "link.csv",
             "b,20,30",
             "b,20,31",
-            "line 3, column to_node_id: a node that is not in node.csv, not '31'",
+            "line 3, column to_node_id: a node that is not in node.csv; found '31'",
         ),
         ("link.csv", ",name\n", ",allowed_uses\n", "column allowed_uses: a link without cars"),
         ("link.csv", ",name\n", ",toll\n", "column toll: a number is needed"),
@@ -476,7 +476,7 @@ def test_nodes_are_called_as_people_call_them(tmp_path: Path) -> None:
     )  # nobody guesses it from the file
     (tmp_path / "nodes.csv").write_text("Nr,Name\n101,Markt\n33,Markt\n7,Park\n")
     with pytest.raises(
-        TableError, match=r"line 3, column Name: two nodes are called so, not 'Markt'"
+        TableError, match=r"line 3, column Name: two nodes are called so; found 'Markt'"
     ):
         read(*files, columns={"node": "Nr", "node_name": "Name"})
     with pytest.raises(TableError, match="no column Title"):
@@ -658,7 +658,7 @@ def test_all_that_is_wrong_with_a_file_of_links_is_said_at_once(tmp_path: Path) 
         "line 2, column von (tail): a value is missing",
         "line 3, column km (length): a number of 0 or more is needed",
         "line 3, column tempo (speed): a speed above 0 is needed",
-        "line 3, column spuren (lanes): a number is needed, not 'x'",
+        "line 3, column spuren (lanes): a number is needed; found 'x'",
         "line 3, column einbahn (directed): true or false is needed",
     ):
         assert any(line.startswith(one) for line in said), (one, said)

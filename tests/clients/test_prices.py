@@ -478,6 +478,7 @@ def test_the_papers_example_takes_two_dozen_sums_at_most() -> None:
     check(Instance(*data, [Box(np.zeros(2), np.ones(2))] * 3, c, d), seed=0, rounds=24)
 
 
+@pytest.mark.long
 def test_random_couplings_take_forty_sums_at_most_but_for_the_hardest() -> None:
     rounds = []
     for seed in range(12):

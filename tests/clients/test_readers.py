@@ -227,7 +227,7 @@ def test_trips_by_the_clock_of_a_place() -> None:
     table = {"o": list("ABABA"), "d": list("BABAB"), "when": times}
     names = {"origin": "o", "destination": "d", "time": "when"}
     with pytest.raises(
-        TableError, match=r"row 4, column when \(time\): outside of the 2 public periods"
+        TableError, match=r"row 4, column when \(time\): outside the 2 public periods"
     ):
         readers.read("routing", table, {**TRIPS, "reader": rules}, names)
     found = readers.read(
@@ -367,7 +367,7 @@ def test_dates_as_spreadsheets_write_them(written: str, dates: str | None) -> No
         1
     ]
     if "AM" in written:
-        with pytest.raises(TableError, match="outside of the 2 public periods"):
+        with pytest.raises(TableError, match="outside the 2 public periods"):
             readers.read(
                 "routing",
                 {**table, "time": [written.replace("AM", "PM")]},
@@ -667,7 +667,7 @@ def test_omx_files(tmp_path: Path) -> None:
         file["am"] = trips
         file.create_mapping("taz", np.array([11, 12, 20]))
     named = {"zones": {"20": 1, "11": 2, "12": 3}}
-    with pytest.raises(TableError, match=r"public\.zones is 3, so zones are 1 to 3, not 11"):
+    with pytest.raises(TableError, match=r"public\.zones is 3, so zones are 1 to 3; found 11"):
         readers.read("routing", path, {**TRIPS, "periods": 1})
     in_order = {"lookup": "none"}
     for rules, place in ((in_order, np.array([9, 0, 1, 2])), (named, np.array([9, 2, 0, 1]))):
@@ -1220,7 +1220,7 @@ def test_local_times_of_meters_need_a_place() -> None:
     }
     meters = {"start": "2026-01-15T00:00+01:00", "interval_seconds": 1800}
     public = {"states": 2, "edges": [0, 1, 2], "meters": meters}
-    with pytest.raises(TableError, match=r"say reader\.time_zone") as refused:
+    with pytest.raises(TableError, match=r"Set reader\.time_zone") as refused:
         readers.read("dr_ensemble", table, public)
     assert [one.about for one in refused.value.issues] == ["time_zone"]
 

@@ -719,6 +719,10 @@ def test_frames(service: Installation) -> None:
     answer = RoutingAnswer(document, {"paths": file.getvalue()})
     assert answer.frame("link_flows")["link_flows"].tolist() == [1.5, 2.0]
     assert answer.frame("link_flows").index.name == "link"
+    ends = {"values": {"total_travel_time": {"lower": 4.0, "upper": 6.0}}}
+    figures = {"total_travel_time": 5.0, "uncertainty": ends}
+    one = RoutingAnswer({**document, "result": figures}, {}).frame("total_travel_time")
+    assert one.iloc[0].tolist() == [5.0, 4.0, 6.0, False]
     assert answer.frame("cube").loc[(1, 0, 1), "cube"] == 4
     assert answer.frame("policy")["destination"].tolist() == [2]
     assert [row.tolist() for row in answer["ragged"]] == [[1.0], [1.0, 2.0]]
@@ -822,14 +826,15 @@ def test_an_answer_in_a_notebook() -> None:
             "uncertainty": {
                 "level": 0.9,
                 "values": {"total_travel_time": {"lower": 10.0, "upper": 14.0}},
+                "kinds": {"total_travel_time": "noise"},
                 "noise_dominates": {},
                 "mostly_noise": True,
             },
         },
     }
     shown = RoutingAnswer(document, {})._repr_html_()
-    assert "<strong>mostly noise" in shown
-    assert "<th>total_travel_time</th><td>12.0 (10.0 to 14.0, 90 %)</td>" in shown
+    assert "<strong>Mostly noise" in shown
+    assert "<th>total_travel_time</th><td>12.0 (90 % NI: 10.0–14.0)</td>" in shown
     assert "<th>demand</th><td>an array by origin (2), destination (2)</td>" in shown
     assert "paid: epsilon 0.5" in shown
     assert "&lt;b&gt;" in shown
@@ -932,7 +937,7 @@ def test_names_in_a_table_count_as_its_numbers_do() -> None:
         "result": {"select_link": [selected, {**selected, "link": 2}], "tables": list(large)},
     }
     answer = RoutingAnswer(document, tables)
-    answer._network = {"links": [{"tail": k, "head": 1} for k in (1, 2, 3)]}
+    answer.network = {"links": [{"tail": k, "head": 1} for k in (1, 2, 3)]}
     for name in ("demand", "policy"):
         frame = answer.frame(name, called=called)
         assert frame[["origin", "destination"]].values.tolist() == [

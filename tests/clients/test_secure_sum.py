@@ -55,6 +55,7 @@ from discreet_client.secure_sum import (
 from discreet_client.secure_sum.frames import bitmap
 from discreet_client.secure_sum.masks import expand, extract
 from discreet_client.updates import Participant, Rounds, Steps
+from tests.conftest import first_of
 from tests.solvers.test_spds import paper
 
 Floats = NDArray[np.float64]
@@ -204,7 +205,7 @@ def test_the_paper_example_encrypted_and_in_the_clear(scheme: Scheme) -> None:
         assert np.max(np.abs(agent.multipliers - twin.multipliers)) < 1e-8
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("scheme", first_of(reversed(SCHEMES)))
 def test_two_sums_without_the_operators_part_tell_how_it_ended(scheme: Scheme) -> None:
     """The sizes of rows and the votes, from agents alone: were c in them, here a million times what
     agents use, they would say nothing."""

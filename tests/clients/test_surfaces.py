@@ -204,6 +204,7 @@ def test_python_and_the_command_line_see_what_is_seen_at_home(site: Site, rows: 
             assert seen(site.command(*words)) == home, row
 
 
+@pytest.mark.long
 def test_the_page_shows_what_is_seen_at_home(site: Site) -> None:
     """Each file goes through the page's own form, with what step one says of it in its field."""
     if chromium_path() is None:

@@ -28,8 +28,6 @@ from tests.dashboard.seed import EXAMPLES, tenant
 from tests.dashboard.ways import WAYS, walked
 
 PICTURES = Path(__file__).parents[2] / "docs" / "pictures" / "dashboard"
-FRONT = {("budgets", "light"): "body", ("job-routing", "dark"): "#result"}
-"""Of these pages the README shows one window, from this element on."""
 QUESTIONS = {"price": 0.5, "refused": 7.0}
 """What is asked for in the pictures job-price and job-refused."""
 LOOKS = {
@@ -182,11 +180,6 @@ def take(seen: Watched, name: str, look: str) -> None:
         seen.page.locator(
             "#quote-status", has_text=re.compile("It would cost|Refused|fit")
         ).wait_for()
-    if (name, look) in FRONT:
-        seen.page.evaluate(
-            "place => document.querySelector(place).scrollIntoView()", FRONT[name, look]
-        )
-        save(seen.page.screenshot(animations="disabled"), f"front-{name}")
     seen.page.evaluate("scrollTo(0, 0)")
     save(seen.page.screenshot(full_page=True, animations="disabled"), f"{name}-{look}")
 

@@ -59,7 +59,7 @@ def opened(seen: Watched, job: str) -> Page:
 
 def answered(page: Page) -> str:
     """The id of the job whose answer came beside the first."""
-    page.locator("[data-ask-status]", has_text="Answered, at price 0: below").wait_for()
+    page.locator("[data-ask-status]", has_text="Updated. Price: 0.").wait_for()
     return str(page.locator("#asked-again a").get_attribute("href")).rpartition("/")[2]
 
 
@@ -89,8 +89,8 @@ def test_a_slider_brings_another_answer_at_price_0(
         assert shown[0] != shown[1]
         seen.draw()
         assert page.locator("#what-if .plot[data-drawn]").count() == 2
-        page.get_by_role("button", name="As it was").press("Enter")
-        page.locator("[data-ask-status]", has_text="As it was.").wait_for()
+        page.get_by_role("button", name="Reset").press("Enter")
+        page.locator("[data-ask-status]", has_text="Original.").wait_for()
         assert page.locator("#asked-again").count() == 0
         page.get_by_label("Discomfort weight", exact=True).fill(str(value))
         assert answered(page) == again
@@ -113,13 +113,13 @@ def test_choices_lists_and_what_is_refused(
             [10 * one for one in owner.job(jobs["dr_ensemble"])["problem"]["price"]]
         )
         page.get_by_label("Discomfort weight", exact=True).fill("-1")
-        page.get_by_text("Not asked: see the errors").wait_for()
+        page.get_by_text("Correct the marked fields").wait_for()
         assert (
             page.get_by_label("Discomfort weight", exact=True).get_attribute("aria-invalid")
             == "true"
         )
-        page.get_by_role("button", name="As it was").click()
-        page.locator("[data-ask-status]", has_text="As it was.").wait_for()
+        page.get_by_role("button", name="Reset").click()
+        page.locator("[data-ask-status]", has_text="Original.").wait_for()
         page.get_by_text("More that is free to ask").click()
         page.get_by_label("Policy", exact=True).select_option(label="Taylor")
         page.get_by_label("Concentration", exact=True).fill("20")
@@ -168,7 +168,7 @@ def test_a_stored_network_is_asked_of_where_it_fits(
         seen.login(keys["analyst"])
         page = opened(seen, jobs["routing"])
         offered = page.get_by_label("Network", exact=True).locator("option").all_inner_texts()
-        assert [one.split(",")[0] for one in offered] == ["As it was", "Fits"]
+        assert [one.split(",")[0] for one in offered] == ["Original", "Fits"]
         page.get_by_label("Objective", exact=True).select_option(label="User equilibrium")
         found = owner.job(answered(page))
         assert found["problem"]["objective"] == "user_equilibrium"
@@ -225,7 +225,7 @@ def test_of_what_answers_nothing_else_nothing_is_promised(
 ) -> None:
     with Visitor.logged_in(service, keys["owner"]) as owner:
         page = owner.get(f"/jobs/{jobs['multi_agent']}").response.text
-        assert "Nothing else can be asked of this release for free" in page
+        assert "No free follow-ups: another question" in page
         assert 'id="what-if"' not in page
         form = owner.get(f"/jobs/new?release={jobs['dr_ensemble']}").response.text
         assert "Fixed at the release" in form

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from playwright.sync_api import Browser
 
 from discreet_client import readers
@@ -46,6 +47,7 @@ def energy(folder: Path) -> tuple[Path, Path]:
     return files
 
 
+@pytest.mark.long
 def test_from_energy_to_an_answer(
     service: Installation, browser: Browser, axe: str, tmp_path: Path
 ) -> None:

@@ -495,6 +495,7 @@ def test_guesses_take_each_role_once_and_own_names_first() -> None:
     assert nodes.guessed == {"Knoten": "node", "Länge": "x", "Breite": "y"}
 
 
+@pytest.mark.long
 def test_reading_costs_in_proportion(tmp_path: Path) -> None:
     """In the child: of links, of columns, of the parts of a form."""
     limit = {"setting": "most", "unit": "bytes", "allowed": 1 << 26}

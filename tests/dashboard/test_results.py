@@ -20,7 +20,9 @@ import anyio.lowlevel
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import python_calamine
 
+from discreet import cli
 from discreet.dashboard import results, submissions, words
 from discreet.dashboard.answers import _read
 from discreet.dashboard.pages import environment
@@ -28,7 +30,8 @@ from discreet.dashboard.routes.jobs import _row
 from discreet.problems import KINDS
 from discreet.problems.answers import headlines_of
 from discreet.web import drawings
-from discreet_client import closing
+from discreet_client import closing, intervals
+from discreet_client.comparison import ONE_RELEASE, compare
 from tests import bodies
 from tests.conftest import DEADLINE_SECONDS, Installation
 from tests.dashboard.browsing import Browser
@@ -82,6 +85,7 @@ def test_charts_are_for_who_may_see_results(
         "policy",
         "policy?origin=1&destination=2&part=answer",
         "result.json",
+        "result.xlsx",
     )
     for key, status in ((keys["auditor"], 403), (service.owner_key, 404)):
         with Browser.logged_in(service, key) as visitor:
@@ -94,7 +98,9 @@ def test_charts_are_for_who_may_see_results(
 
 
 def test_jobs_side_by_side_say_what_differs(
-    service: Installation, routed: tuple[dict[str, str], str]
+    service: Installation,
+    routed: tuple[dict[str, str], str],
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     """Another weighing of the same demand differs in one field; both are read by who may read both,
     and by no other."""
@@ -119,12 +125,27 @@ def test_jobs_side_by_side_say_what_differs(
         assert "network.nodes" in text.partition("What is the same in both")[2]
         assert "network.nodes" not in text.partition("What is the same in both")[0]
         told = re.search(
-            r"Total travel time of a period ([\d,.]+) \([^)]+90 %\) ([\d,.]+) \([^)]+90 %\)", text
+            r"Total travel time of a period ([\d,.]+) \(90 % noise interval: [^)]+\) ([\d,.]+) "
+            r"\(90 % noise interval: ",
+            text,
         )
         assert told is not None
         assert [float(one.replace(",", "")) for one in told.groups()] == pytest.approx(
             [first, second], rel=0.01
         )
+        assert ONE_RELEASE in text
+        with service.client(keys["owner"]) as owner:
+            found = compare(*(owner.answer(one) for one in (job, again)))
+        (moved,) = (one for one in found.figures if one.name == "total_travel_time")
+        assert moved.change == pytest.approx(second - first)
+        changes = text.partition("What changed")[2].partition("What was asked")[0]
+        assert changes.count(found.links[0].name) == 1
+        assert intervals.plain(moved.change, 3) in changes
+        here = ["--server", service.url, "--key", keys["owner"], "--json"]
+        assert cli.run(["compare", job, again, *here]) == 0
+        assert json.loads(capfd.readouterr().out)["links"][0]["name"] == found.links[0].name
+        assert cli.run(["compare", job, again, *here[:-1]]) == 0
+        assert "whose noise moves both together" in capfd.readouterr().out.replace("\n", " ")
         sources = [str(values["data-chart"]) for _, values in page.tags if "data-chart" in values]
         assert [source.split("/")[2] for source in sources] == [job, again] * 3
         page = visitor.get(f"/jobs/compare?job={job}&job={closed}").response.text
@@ -139,6 +160,7 @@ def test_jobs_side_by_side_say_what_differs(
         assert page.status == 200
         assert "data-chart" not in page.response.text
         assert "What came out" not in page.text
+        assert "What changed" not in page.text
     with service.client() as stranger, Browser.logged_in(service) as visitor:
         own = tenant().run(stranger, KINDS["coupled_qp"].example())
         for pair in (f"job={job}&job={again}", f"job={own}&job={job}", f"job={job}&job={own}"):
@@ -153,14 +175,16 @@ def test_the_answer_comes_first(service: Installation, routed: tuple[dict[str, s
         answer = owner.result(job)["result"]
         (first, *_) = headlines_of(owner.job(job)["problem"], answer)
     assert first.good_for
+    figure = intervals.spelt_out(first.figure)
+    assert "noise interval" in figure
     with Browser.logged_in(service, keys["analyst"]) as visitor:
         page = visitor.get(f"/jobs/{job}").text
         saved = visitor.get(f"/jobs/{job}/page.html").text
         for text in (page, saved):
             flat = " ".join(text.split())
-            places = [flat.index(part) for part in (first.figure, first.good_for, "Price")]
+            places = [flat.index(part) for part in (figure, first.good_for, "Price")]
             assert places == sorted(places), places
-            assert flat.index(first.figure) < flat.index("Iterations of the assignment")
+            assert flat.index(figure) < flat.index("Iterations of the assignment")
         details = (
             visitor.get(f"/jobs/{job}")
             .response.text.partition('<details id="facts">')[2]
@@ -174,7 +198,7 @@ def test_the_answer_comes_first(service: Installation, routed: tuple[dict[str, s
         assert both.index('class="headline"') < both.index("What was asked")
     with Browser.logged_in(service, keys["auditor"]) as auditor:
         told = auditor.get(f"/jobs/{job}")
-        assert (first.figure in told.text, "Submitted" in told.text) == (False, True)
+        assert (figure in told.text, "Submitted" in told.text) == (False, True)
 
 
 def test_lists_say_what_each_job_answers_to_who_may_read_answers(
@@ -188,7 +212,8 @@ def test_lists_say_what_each_job_answers_to_who_may_read_answers(
             listed = {one["id"]: one.get("headline") for one in client.jobs()["jobs"]}
             assert (listed[job], client.job(job).get("headline")) == (shown, shown)
         with Browser.logged_in(service, keys[role]) as visitor:
-            assert (expected in visitor.get("/jobs").text) == (shown is not None)
+            listed_page = visitor.get("/jobs").text
+            assert (intervals.spelt_out(expected) in listed_page) == (shown is not None)
 
 
 def tenant_job(service: Installation, keys: dict[str, str], job: str) -> str:
@@ -210,8 +235,8 @@ def test_what_has_not_settled_says_so_above_everything(service: Installation) ->
         assert owner.result(job)["result"]["status"] == "iteration_limit"
         for place in (f"/jobs/{job}", f"/jobs/{job}/page.html"):
             text = " ".join(visitor.get(place).text.split())
-            assert text.index("Not converged: the iteration stopped") < text.index(
-                "All agents together come to a cost"
+            assert text.index("Not optimal: the iteration did not converge") < text.index(
+                "Total cost: "
             )
         assert (
             "not converged"
@@ -244,6 +269,11 @@ def test_paths_are_those_of_the_result(
         download = visitor.http.get(f"/jobs/{job}/result.json")
         assert f'filename="{job}.json"' in download.headers["content-disposition"]
         assert download.json() == answer
+        sheets = visitor.http.get(f"/jobs/{job}/result.xlsx").content
+        book = python_calamine.CalamineWorkbook.from_filelike(io.BytesIO(sheets))
+        names, *rows = book.get_sheet_by_name("by link").to_python()
+        flows = [row[names.index("flow")] for row in rows]
+        assert flows == pytest.approx(answer["result"]["link_flows"])
 
 
 def test_a_policy_in_a_table_is_looked_up_there() -> None:
@@ -276,8 +306,8 @@ def test_fields_and_rows_are_called_as_people_call_them() -> None:
     text = json.dumps({"link_flows": [1, 2], "uncertainty": said}).encode()
     _, told, _, _ = _read(text, problem)
     assert {name: shown for name, shown, _ in told} == {
-        "link_flows": "1 of 2 rows is only noise: 1 (8 \u2192 6)",
-        "demand": "1 of 8 rows is only noise: zone 1",
+        "link_flows": "1 of 2 rows is mostly noise: 1 (8 \u2192 6)",
+        "demand": "1 of 8 rows is mostly noise: zone 1",
     }
 
 
@@ -316,13 +346,19 @@ def test_what_costs_nothing_has_a_dash_and_a_simulation_hides_nothing() -> None:
     }
     plan |= {"advice": [], "assumptions": []}
     facts = environment.get_template("parts.html").module.plan_facts
-    assert ("nothing: its data" in facts(plan, True), "Touching data" in facts(plan, True)) == (
+    assert ("none: its data" in facts(plan, True), "Touching data" in facts(plan, True)) == (
         True,
         False,
     )
-    assert ("nothing: its data" in facts(plan), "Touching data" in facts(plan)) == (False, True)
-    read = {unit: "<dt>Read</dt>" in facts({**plan, "parts_by": unit}) for unit in ("person", None)}
-    assert read == {"person": True, None: False}
+    assert ("none: its data" in facts(plan), "Touching data" in facts(plan)) == (False, True)
+    lists = {"assumptions": ["a"], "not_covered": ["b"], "model": ["c"]}
+    titles = ("Holds if", "Not covered", "Model")
+    assert [f"<h3>{title}</h3>" in facts({**plan, **lists}) for title in titles] == [True] * 3
+    assert [f"<h3>{title}</h3>" in facts({**plan, "model": ["c"]}) for title in titles] == [
+        False,
+        False,
+        True,
+    ]
 
 
 def test_a_result_that_cannot_be_drawn_is_no_reason_to_hide_it() -> None:

@@ -110,7 +110,7 @@ def test_the_first_click_works_on_ones_own_data(
         for address in (f"/jobs/new?dataset={own['id']}", f"/budgets/{own['account']}"):
             page = browser.get(address)
             priced = browser.submit(page, "/jobs/new", action="price")
-            assert "Nothing was spent by asking" in priced.text, priced.text
+            assert "Free to check. Submitting reserves the whole price" in priced.text, priced.text
         job = browser.submit(priced, "/jobs/new", action="submit")
         assert client.job(id_in(job, "job"))["dataset"] == own["id"]
         assert (
@@ -240,8 +240,8 @@ def test_from_data_to_certificate(service: Installation) -> None:
             browser.get(f"/jobs/new?dataset={dataset}"), "/jobs/new", body=text, action="price"
         )
         assert f"/jobs/new?release={job}" in offered.links
-        assert "Ask what was released, for free" in offered.text
-        assert "Release it once more for epsilon 0.1" in offered.text
+        assert "Reuse the release, free" in offered.text
+        assert "Release again for epsilon 0.1" in offered.text
         assert "mostly noise" not in offered.text
         question = browser.get(f"/jobs/new?release={job}")
         asked = question.form("/jobs/new")["fields"]["body"].replace(

@@ -1,6 +1,6 @@
 """Faults that are put into an installation: the code that is answered, and what the ledger has.
 
-Held: both are what the table of docs/operations.md says, a job's sentence included.
+Held: both are what the table of docs/errors.md says, a job's sentence included.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from tests.causes import CHARGED, FULL, NOTHING, RELEASED, Came
 from tests.conftest import Installation, settings_for
 from tests.hostile import Attack, Reached
 from tests.postgres_fixture import fresh_database
+from tests.templates import templates
 
 
 @cache
@@ -70,14 +71,13 @@ def _child(fault: str) -> Attack:
 
     def run(_service: Installation) -> Reached:
         found: list[tuple[Came, Came]] = []
-        with _place() as (settings, folder, patch):
+        with _place() as (settings, _, patch):
             causes.limited(patch, limits)
-            place = folder / "faults"
 
             async def work(services: Services, owner: Principal) -> None:
-                async with causes.faulty_children(patch, place) as zygote:
+                async with causes.faulty_children(patch) as zygote:
                     for step, expected in (("release", "solver_failed"), ("finish", code)):
-                        place.write_text(f"{step} {fault}")
+                        templates().faults.write_text(f"{step} {fault}")
                         came = await causes.run_job(services, owner, zygote)
                         found.append((came, Came.told(expected, FULL, CHARGED)))
 

@@ -1,5 +1,7 @@
-"""The zygote whose children meet the fault that a file names when they are forked: `STEP FAULT`, or
-nothing. READING in its environment: the fault of children that read uploads.
+"""Children that meet the fault that a file, named by FAULTS in the environment, holds when they are
+forked: `STEP FAULT`, or nothing. `reading` is the step of all that read uploads.
+
+The program of a fork server among others (`tests.templates`), or a fork server of its own.
 
 The faults are real: the kernel ends the child by its limits, by a signal of the processor, or when
 somebody kills it.
@@ -12,15 +14,16 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numba
 import numpy as np
 
-from discreet.isolation import frames, reading, zygote
+from discreet.isolation import frames, reading, solving, zygote
 from discreet.isolation.sandbox import KEPT_AT
+from discreet.isolation.tasks import Step, Task
 from discreet.problems import KINDS
 
 TOO_MUCH = 3 << 30
@@ -72,15 +75,20 @@ def _faulty(step: str, real: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def main(place: Path) -> None:
-    start = zygote._start
+def choose(server: Any) -> None:
+    """Read the file of the fault before every child is forked: a child can open none. `server`: the
+    module that forks."""
+    start, place = server._start, Path(os.environ["FAULTS"])
 
     def choose_and_start(*arguments: Any) -> Any:
         _chosen[0] = place.read_text() if place.exists() else ""
         return start(*arguments)
 
-    zygote._start = choose_and_start
-    _in_a_kernel(1)
+    server._start = choose_and_start
+
+
+def meet_faults() -> None:
+    """From now on the steps of this process meet what was chosen."""
     for kind in KINDS.values():
         for step in (
             "release",
@@ -92,11 +100,29 @@ def main(place: Path) -> None:
             if not hasattr(kind, step):  # only some kinds sum over parts, or sample
                 continue
             setattr(kind, step, _faulty(step, getattr(kind, step)))
-    if fault := os.environ.get("READING"):
-        reading._read = lambda *_: FAULTS[fault]()
-        reading.warm_up = lambda: None  # it would rehearse
-    zygote.main(sys.argv[1:])
+    reading._read = _faulty("reading", reading._read)
+
+
+def warm_up() -> None:
+    choose(sys.modules["__main__"])
+    _in_a_kernel(1)
+
+
+def _with_faults(real: Step) -> Step:
+    def step(task: Task) -> None:
+        meet_faults()  # in the child: other fork servers of the same image have none
+        real(task)
+
+    return step
+
+
+STEPS: Mapping[str, Step] = {
+    name: _with_faults(step) for name, step in {**solving.STEPS, **reading.STEPS}.items()
+}
 
 
 if __name__ == "__main__":
-    main(Path(os.environ["FAULTS"]))
+    choose(zygote)
+    _in_a_kernel(1)
+    meet_faults()
+    zygote.main(sys.argv[1:])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sys
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -29,7 +28,8 @@ from discreet.problems import KINDS
 from discreet.problems.base import read_example
 from discreet.problems.contents import pack
 from tests.conftest import eventually
-from tests.processes import family
+from tests.processes import family, pid_of
+from tests.templates import FAULTY, programs_of_children, templates
 
 GENEROUS = Limits(memory_bytes=2 << 30, cpu_seconds=600, wall_seconds=600.0)
 
@@ -38,22 +38,15 @@ Work = Callable[[Zygote], Awaitable[None]]
 Faults = Callable[[str], object]
 
 
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("faulty") / "faults"
-
-
 @pytest.fixture
-def faults(place: Path) -> Faults:
+def faults() -> Faults:
     """Names the fault of the children that are forked from now on."""
-    return place.write_text
+    return templates().faults.write_text
 
 
 @pytest.fixture(scope="module")
-def with_zygote(place: Path) -> Iterator[Callable[[Work], None]]:
+def with_zygote() -> Iterator[Callable[[Work], None]]:
     """Runs work on one fork server whose children meet the faults."""
-    environment = children.plain_environment
-    found = {"FAULTS": str(place), "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     with asyncio.Runner() as runner:
         zygote = Zygote()
 
@@ -62,10 +55,9 @@ def with_zygote(place: Path) -> Iterator[Callable[[Work], None]]:
             await work(zygote)
 
         def go(work: Work) -> None:
-            place.write_text("")
+            templates().faults.write_text("")
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(children, "ZYGOTE_MODULE", "tests.isolation.faulty")
-                patch.setattr(children, "plain_environment", lambda: {**environment(), **found})
+                programs_of_children(patch, FAULTY)
                 runner.run(started(work))
 
         yield go
@@ -97,7 +89,8 @@ def test_every_cause_is_told_by_its_name(
     faults: Faults, with_zygote: Callable[[Work], None]
 ) -> None:
     async def work(zygote: Zygote) -> None:
-        process = zygote._process
+        assert zygote._watch is not None
+        process = pid_of(zygote._watch)
         for fault, limits, kind, words in (
             ("memory", GENEROUS, MemoryLimit, "more memory than 2147483648 bytes"),
             ("memory-numpy", GENEROUS, MemoryLimit, "more memory than 2147483648 bytes"),
@@ -118,10 +111,9 @@ def test_every_cause_is_told_by_its_name(
         assert (await zygote.run(*step("release"), GENEROUS)).payload, (
             "and children go on to be made"
         )
-        assert zygote._process is process, "one fork server has seen all of it"
-        assert process is not None
+        assert pid_of(zygote._watch) == process, "one fork server has seen all of it"
         await asyncio.to_thread(
-            eventually, lambda: len(family(process.pid)) == 1, "every child was waited for"
+            eventually, lambda: len(family(process)) == 1, "every child was waited for"
         )
 
     with_zygote(work)
@@ -166,8 +158,8 @@ def test_a_child_that_somebody_kills_and_a_fork_server_that_dies(
 ) -> None:
     async def killed(zygote: Zygote, which: Callable[[int], int | None]) -> ChildFailed:
         faults("release wall")
-        assert zygote._process is not None
-        number = zygote._process.pid
+        assert zygote._watch is not None
+        number = pid_of(zygote._watch)
         await asyncio.to_thread(
             eventually, lambda: len(family(number)) == 1, "what it was tried with has ended"
         )
@@ -178,8 +170,8 @@ def test_a_child_that_somebody_kills_and_a_fork_server_that_dies(
 
     async def work(zygote: Zygote) -> None:
         found = await killed(zygote, lambda pid: next(iter(family(pid)[1:]), None))
-        assert zygote._process is not None
-        number = zygote._process.pid
+        assert zygote._watch is not None
+        number = pid_of(zygote._watch)
         await asyncio.to_thread(eventually, lambda: len(family(number)) == 1, "it was waited for")
         assert type(found) is Crashed
         assert "SIGKILL" in found.detail
@@ -196,6 +188,7 @@ def test_a_fork_server_that_does_not_start(monkeypatch: pytest.MonkeyPatch, tmp_
     (tmp_path / "discreet").mkdir()
     (tmp_path / "discreet" / "__init__.py").write_text("raise SystemExit(3)")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(children, "template", None)
 
     async def go() -> None:
         with pytest.raises(NotStarted, match="does not start \\(status 3"):

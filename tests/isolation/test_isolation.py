@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from discreet.isolation import children as of_zygotes
 from discreet.isolation.children import ChildFailed, Limits, Zygote
 from discreet.isolation.frames import HEADER, frame, lengths
 from discreet.isolation.sandbox import WALLS, Sandbox, Wall
@@ -137,8 +138,10 @@ Run = Callable[..., list[bytes]]
 
 @pytest.fixture(scope="module")
 def run() -> Iterator[Run]:
-    """Payloads of so many children of one fork server."""
-    with asyncio.Runner() as runner:
+    """Payloads of so many children of one fork server, which starts by itself, as where a worker
+    is started alone."""
+    with pytest.MonkeyPatch.context() as patch, asyncio.Runner() as runner:
+        patch.setattr(of_zygotes, "template", None)
         children = Zygote()
 
         def go(

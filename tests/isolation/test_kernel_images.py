@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from discreet.isolation import children
 from discreet.isolation.children import Limits, Zygote
 
 LIMITS = Limits(memory_bytes=8 << 30, cpu_seconds=60, wall_seconds=120.0)
@@ -16,6 +17,7 @@ def test_children_have_loaded_their_kernels(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also at the first start, where an image before theirs has compiled them."""
+    monkeypatch.setattr(children, "template", None)
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
 

@@ -35,6 +35,7 @@ from discreet.problems.descriptions import completed
 from discreet.problems.federation import FederatedProblem
 from discreet.storage.sealing import ChunkCipher, SealedWriter, new_data_key, seal_stream
 from tests.clients.test_containers import workbook
+from tests.conftest import worst_cases
 
 LIMITS = Limits(4 << 30, 300, 300.0, target_bytes(1 << 30))
 
@@ -43,6 +44,7 @@ LIMITS = Limits(4 << 30, 300, 300.0, target_bytes(1 << 30))
 def watched_children() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         made = children.plain_environment()
+        patch.setattr(children, "template", None)
         patch.setattr(children, "ZYGOTE_MODULE", "tests.isolation.watched")
         path = os.pathsep.join(
             filter(None, [str(Path(__file__).parents[2]), made.get("PYTHONPATH")])
@@ -509,7 +511,7 @@ async def by_shares(watch: Watch, header: dict[str, Any], content: bytes) -> Non
 async def by_other_ways(watch: Watch, kind: str) -> None:
     """Contents of which one child samples records, a few in memory at once, and all of them; those
     whose sums follow from a number that comes first; and broken ones."""
-    for number, case in enumerate(KINDS[kind].worst_cases()):
+    for number, case in enumerate(worst_cases(kind)):
         counted = case.plan.parts_by is not None and len(case.plan.events) > 1
         if case.plan.sampled_by is None and not counted:
             continue

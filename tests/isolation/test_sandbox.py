@@ -412,6 +412,7 @@ def test_what_nobody_rehearsed_is_compiled(walls: tuple[Wall, ...]) -> None:
 def with_zygote(monkeypatch: pytest.MonkeyPatch, **environment: str) -> None:
     """Zygotes of this test are those of tests.isolation.zygote."""
     made = children.plain_environment()
+    monkeypatch.setattr(children, "template", None)
     monkeypatch.setattr(children, "ZYGOTE_MODULE", "tests.isolation.zygote")
     root = str(Path(__file__).parents[2])
     path = os.pathsep.join(filter(None, [root, made.get("PYTHONPATH")]))
@@ -420,6 +421,7 @@ def with_zygote(monkeypatch: pytest.MonkeyPatch, **environment: str) -> None:
     )
 
 
+@pytest.mark.long
 def test_every_kind_works_without_landlock(monkeypatch: pytest.MonkeyPatch) -> None:
     """There a child can open no file at all: all that it needs is loaded before."""
     with_zygote(monkeypatch, WALLS=" ".join(WITHOUT_LANDLOCK))

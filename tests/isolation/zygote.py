@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 
-from discreet.isolation import solving, zygote
+from discreet.isolation import reading, solving, zygote
 from discreet.isolation.sandbox import WALLS, Sandbox
 from tests.isolation import hostile
 
@@ -28,4 +28,6 @@ if __name__ == "__main__":
         hostile.problems.KINDS.update(known)
 
     solving.warm_up = and_register
+    if os.environ.get("REHEARSE", "1") != "1":
+        reading.warm_up = lambda: None
     zygote.main(sys.argv[1:])

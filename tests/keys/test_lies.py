@@ -231,6 +231,7 @@ def dies_at(line: int, change: Callable[[], object]) -> bool:
 
 
 @pytest.mark.parametrize("name", CHANGES)
+@pytest.mark.long
 def test_a_death_at_any_line_of_a_change_leaves_all_keys(name: str, tmp_path: Path) -> None:
     """And whoever comes next finishes it, and leaves no key in the clear beside the file."""
     path, box = tmp_path / "secrets.json", Box()

@@ -16,6 +16,7 @@ from prometheus_client import REGISTRY
 
 from discreet.api.app import create_app
 from discreet.errors import Conflict
+from discreet.isolation import children
 from discreet.isolation.children import Zygote
 from discreet.isolation.processes import plain_environment
 from discreet.ledger import certificates
@@ -77,6 +78,7 @@ async def succeeded(services: Services, owner: Principal, job: str) -> None:
     assert certificate["public_key"] == certificates.public_key(services.secrets.signer)
 
 
+@pytest.mark.long
 def test_a_token_that_goes_at_any_step_is_waited_for(
     with_token: Settings, token: SoftToken, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -84,6 +86,7 @@ def test_a_token_that_goes_at_any_step_is_waited_for(
     seen: list[str] = []
     for name, value in TOLD.items():
         monkeypatch.setenv(name, value)
+    monkeypatch.setattr(children, "template", None)  # its environment is looked at
 
     def late(take: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
         async def step(*arguments: Any, **named: Any) -> Any:
@@ -213,7 +216,7 @@ def test_an_api_that_starts_while_kms_is_away(aws: Kms, database: Database, tmp_
 
 
 def test_moving_an_installation_into_a_token(token: SoftToken, settings: Settings) -> None:
-    """The way of docs/operations.md: nothing stops, and at the end the file holds no key that opens
+    """The way of docs/keys.md: nothing stops, and at the end the file holds no key that opens
     anything."""
 
     both = settings.model_copy(update={"keys": f"{token.uri()} file", "keys_pin": PIN})

@@ -93,6 +93,7 @@ def exchange(postgres: EmbeddedPostgres, name: str, other: str) -> None:
             connection.execute(statement.encode())
 
 
+@pytest.mark.long
 def test_a_standby_that_lost_commits_admits_nothing(
     postgres: EmbeddedPostgres, template: str, tmp_path: Path
 ) -> None:

@@ -21,6 +21,7 @@ import tempfile
 import time
 import tomllib
 import traceback
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -264,30 +265,24 @@ def run(mutants: Sequence[Mutant], jobs: int) -> list[str]:
 
 PREFACE = """# Mutants
 
-Tests that pass prove little; tests that fail when the code is wrong prove that they check it. Each
-line below names a fault that is planted in a copy of the code, and tests of which at least one then
-fails. The faults are less noise than is charged, a wrong sensitivity, relation, count, clip, floor,
-filter or rounding, and draws that are not random.
+Tests that pass prove little; tests that fail when the code is wrong prove that they check it. A
+mutant is a fault that is planted in a copy of the code: less noise than is charged, a wrong
+sensitivity, relation, count, clip, floor, filter or rounding, or draws that are not random.
 
 `make mutants` plants all {count}, one at a time, runs the narrowest tests that detect each, and
 writes this page. It fails for every fault that survives, for a patch whose text is no longer found,
-and for tests that fail without any fault. The patches are in `tests/mutants/table.toml`; a new
-mechanism or kind brings its own.
+and for tests that fail without any fault. Each fault, its patch and its tests stand in
+`tests/mutants/table.toml`; a new mechanism or kind brings its own.
 
-| code | fault | caught by |
-|---|---|---|
+| code | faults |
+|---|---|
 """
 
 
 def page(mutants: Sequence[Mutant]) -> str:
     """docs/mutants.md."""
-    lines = []
-    for mutant in mutants:
-        tests = []
-        for test in mutant.tests:
-            name, _, words = test.partition("@")
-            tests.append(f"`{name}`" + (f" ({words})" if words else ""))
-        lines.append(f"| `{mutant.file}` | {mutant.says} | {', '.join(tests)} |")
+    faults = Counter(mutant.file for mutant in mutants)
+    lines = [f"| `{file}` | {count} |" for file, count in sorted(faults.items())]
     return PREFACE.format(count=len(mutants)) + "\n".join(lines) + "\n"
 
 

@@ -116,11 +116,11 @@ def rules() -> dict[str, dict[str, Any]]:
 
 def test_every_alert_has_a_case_and_says_what_it_is() -> None:
     assert rules().keys() == CASES.keys()
-    documented = (ROOT / "docs" / "operations.md").read_text()
+    documented = (ROOT / "docs" / "monitoring.md").read_text()
     for name, rule in rules().items():
         assert rule["annotations"]["summary"].endswith(".")
         assert rule["labels"]["severity"] in ("critical", "warning", "info")
-        assert f"| `{name}` |" in documented, "what to do is in docs/operations.md"
+        assert f"| `{name}` |" in documented, "what to do is in docs/monitoring.md"
 
 
 def test_no_process_tells_how_much_it_worked() -> None:

@@ -238,9 +238,7 @@ def test_one_job_is_one_trace_from_request_to_publication(observed: Observed) ->
     # What a release took is seen as the quantum or its doublings alone, and nothing happens inside
     # of it.
     assumption = next(
-        text
-        for text in answer["certificate"]["assumptions"]
-        if "the step on the data was padded" in text
+        text for text in answer["certificate"]["assumptions"] if "data access was padded" in text
     )
     release = spans["release"]
     quantum = float(re.findall(r"[0-9.]+(?= s)", assumption)[0])

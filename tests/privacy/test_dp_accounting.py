@@ -16,6 +16,7 @@ from discreet.privacy.mechanism import OneDrawSampling, PoissonSampling
 from discreet.privacy.mechanisms.discrete_gaussian import exact_delta
 from discreet.privacy.mechanisms.one_draw_gaussian import OneDrawGaussian
 from discreet.privacy.mechanisms.poisson_subsampled_gaussian import PoissonSubsampledGaussian
+from tests.conftest import first_of
 from tests.privacy.dp_events import dp_event
 
 EXAMPLES = examples()
@@ -157,12 +158,15 @@ def test_trap_default_orders_are_a_grid() -> None:
 
 @pytest.mark.parametrize(
     "place",
-    [
-        noise.Place(0.1, 1_000, 3.0, 1e-6, "add_remove"),
-        noise.Place(0.5, 30, 1.0, 1e-5, "add_remove"),
-        noise.Place(0.5, 1, 0.3, 1e-5, "replace"),
-        noise.Place(0.001, 30_000, 8.0, 1e-9, "replace"),
-    ],
+    first_of(
+        [
+            noise.Place(0.1, 1_000, 3.0, 1e-6, "add_remove"),
+            noise.Place(0.5, 30, 1.0, 1e-5, "add_remove"),
+            noise.Place(0.5, 1, 0.3, 1e-5, "replace"),
+            noise.Place(0.001, 30_000, 8.0, 1e-9, "replace"),
+        ],
+        3,
+    ),
 )
 def test_noise_is_least(place: noise.Place) -> None:
     """Some places of the grid of `make bench ARGS=noise`."""

@@ -242,8 +242,8 @@ def test_whatever_comes_nothing_is_overspent_and_shares_stay(past: list[tuple]) 
 
 
 def test_more_jobs_than_first_come_first_served_and_a_flood_takes_nobodys_share() -> None:
-    """A small run of `benchmarks.scheduling`; docs/sources.md has the whole one. Without shares the
-    flood leaves the others next to nothing."""
+    """A small run of `benchmarks.scheduling`; docs/theory/sources.md has the whole one. Without
+    shares the flood leaves the others next to nothing."""
     found = simulated.compared(1, 4, simulated.shares(), simulated.WAIT_DAYS)
     assert found["jobs"] >= 1.12
     assert found["area"] >= 1

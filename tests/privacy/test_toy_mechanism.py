@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SERVICE = Path(__file__).parents[2] / "service"
 
 TOY = '''
@@ -97,6 +99,7 @@ print("used")
 """
 
 
+@pytest.mark.long
 def test_a_new_mechanism_touches_its_file_alone(tmp_path: Path) -> None:
     shutil.copytree(
         SERVICE,

@@ -33,6 +33,7 @@ from discreet.solvers.evaluation import gradient_temporal_difference as gtd
 from discreet.solvers.evaluation import monte_carlo_regression as regression
 from discreet.solvers.evaluation import temporal_difference as td
 from discreet.solvers.saddle.saddle_point import cloud_outputs
+from tests.conftest import worst_cases
 from tests.privacy.dp_events import dp_event
 from tests.problems.exact import NoNoise
 
@@ -226,7 +227,7 @@ COUNTED = {
 """Of epsilon for the choice of the clip; elsewhere half is for the number of trajectories."""
 CLIP_OF_8 = 5
 """Its place among those of which a release chooses."""
-CASES = {case.name: case for kind in KINDS.values() for case in kind.worst_cases()}
+CASES = {case.name: case for kind in KINDS for case in worst_cases(kind)}
 
 
 @pytest.mark.parametrize("name", sorted(CASES))

@@ -40,6 +40,7 @@ from discreet_client.federation.errors import AgentError
 from discreet_client.packing import OutOfRange
 from discreet_client.secure_sum import Parameters
 from discreet_client.updates import Rounds
+from tests.conftest import first_of
 from tests.solvers.test_spds import MULTIPLIERS, OBJECTIVE, OPTIMUM, TOLERANCE, by_cvxpy, paper
 
 Floats = NDArray[np.float64]
@@ -132,7 +133,7 @@ def random_instance(seed: int) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", first_of([1, 0, 2, 3]))
 def test_random_instances_against_cvxpy(seed: int) -> None:
     """With steps from the problem's constants."""
     body = random_instance(seed)
@@ -144,6 +145,7 @@ def test_random_instances_against_cvxpy(seed: int) -> None:
     assert result["objective"] == pytest.approx(objective, abs=1e-4)
 
 
+@pytest.mark.long
 def test_vehicles_fill_the_valley() -> None:
     """examples/ev_charging.py with twelve vehicles: the limit of the feeder holds, and the cost is
     that of CVXPY."""
@@ -196,7 +198,7 @@ def charged(vehicles: int = 4, hours: int = 6) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("steps", [None, {"iterations": 1500}], ids=["auto", "spds"])
+@pytest.mark.parametrize("steps", first_of([None, {"iterations": 1500}]), ids=["auto", "spds"])
 def test_every_vehicle_has_its_energy_by_the_morning(steps: dict[str, Any] | None) -> None:
     """A budget of what an agent's hours sum to is kept as a constraint, by both methods."""
     body = charged() | ({} if steps is None else {"steps": steps})
@@ -765,7 +767,7 @@ def test_few_agents_are_refused_unless_the_owner_accepts_it() -> None:
             assert plan.neighbours == exposure.HIDDEN
             continue
         with pytest.raises(
-            Exposed, match=r'10 opened numbers need 100 agents at least; .* exposure: "accepted"'
+            Exposed, match=r'10 sums would be revealed: needs 100 agents\. .* exposure: "accepted"'
         ) as told:
             problem.plan_federation((), problem.budget(None))
         assert told.value.issues[0].pointer == "/problem/exposure"
@@ -785,7 +787,7 @@ def test_few_agents_are_refused_unless_the_owner_accepts_it() -> None:
 
 def test_more_numbers_need_more_agents() -> None:
     steps = {"primal": 0.1, "dual": 0.1, "iterations": 6}
-    with pytest.raises(Exposed, match="16 opened numbers need 160"):
+    with pytest.raises(Exposed, match="16 sums would be revealed: needs 160"):
         Federation(159, exposure=None, steps=steps)
     problem = CoupledQp.model_validate(federated(160, exposure=None, steps=steps))
     assert problem.plan_federation((), problem.budget(None)).exposure is not None

@@ -26,6 +26,7 @@ from discreet_client.cost_terms import LogBarrier, Power
 from discreet_client.costs import ConvexCost, QuadraticCost, cost_of
 from discreet_client.federation.errors import AgentError
 from discreet_client.updates import Participant, Steps
+from tests.conftest import first_of
 from tests.problems.test_coupled_qp import Federation, crowd, planned, run, spec
 from tests.solvers.test_spds import by_cvxpy
 
@@ -53,7 +54,7 @@ def convex(**changes: Any) -> dict[str, Any]:
     return body
 
 
-@pytest.mark.parametrize("steps", [None, {"iterations": 500}], ids=["auto", "spds"])
+@pytest.mark.parametrize("steps", first_of([None, {"iterations": 500}]), ids=["auto", "spds"])
 def test_the_joint_optimum_of_convex_costs(steps: dict[str, Any] | None) -> None:
     """By prices, and by steps that follow from the bounds of curvature over the boxes."""
     body = convex() if steps is None else convex(steps=steps)
@@ -72,7 +73,7 @@ def test_the_joint_optimum_of_convex_costs(steps: dict[str, Any] | None) -> None
     assert np.abs(np.concatenate(result["x"]) - np.concatenate(plain["x"])).max() > 0.05
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", first_of(range(6)))
 def test_random_programs_against_cvxpy(seed: int) -> None:
     random = np.random.default_rng(seed)
     count, rows, size = 5, 3, 3

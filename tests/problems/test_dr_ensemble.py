@@ -27,6 +27,7 @@ from discreet.problems.dr_ensemble.public import DrEnsemblePublic
 from discreet.problems.dr_ensemble.result import ALL_HOURS
 from discreet.problems.numbers import Budget
 from discreet.solvers.control.shrinkage import shrink
+from tests.conftest import first_of
 from tests.problems.exact import NoNoise
 
 STATES = 4
@@ -396,7 +397,7 @@ def finished(epsilon: float, seed: int, steps: int | None = 30, **values: Any) -
 
 
 @pytest.mark.parametrize(
-    "values", [{}, {"policy": "taylor", "concentration": 30}, {"initial": "released"}]
+    "values", first_of([{}, {"policy": "taylor", "concentration": 30}, {"initial": "released"}])
 )
 def test_intervals_hold_what_the_true_loads_do(values: dict[str, Any]) -> None:
     """30 seeded releases, .90 nominal; a posterior of half the noise is below .8. No load begins in
@@ -652,11 +653,11 @@ def test_plans_tell_what_to_expect_and_what_is_noise() -> None:
     assert (np.diff(widths, axis=0) < 0).all()
     assert all("mostly noise" in says for says in planned(0.02).advice[:4])
     assert planned(0.01).advice[5].endswith("that is every state")
-    assert "`discreet rehearse` tries this job on made-up loads first" in planned(1).advice[5]
+    assert "`discreet rehearse` tries this job on made-up loads" in planned(1).advice[5]
     assert (
         planned(1)
         .advice[5]
-        .startswith(f"a state in which fewer than {8**0.5 * 2:.2g} of 300 participants")
+        .startswith(f"a state with fewer than {8**0.5 * 2:.2g} of 300 participants")
     )
     assert len(planned(1, part={}).advice) == 1  # nobody says how many there are
 

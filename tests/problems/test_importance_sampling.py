@@ -261,7 +261,7 @@ def test_a_result_says_in_words_what_its_interval_covers(tmp_path: Path) -> None
     assert f"clipped at {found['largest_weight']:.3g}" in found["covers"]
     assert "90 % or more the interval of policy_value holds" in found["covers"]
     assert "clipped_value" in found["covers"]
-    assert said["values"]["policy_value"] == found["true_value"]
+    assert said["values"]["policy_value"] == found["robust_bounds"]
     for name, inner in (("policy_value", "clipped_value"), ("difference", "clipped_difference")):
         ends = said["values"][name]
         assert ends["lower"] < found[inner]["lower"] < found[name], name
@@ -403,7 +403,7 @@ def test_weights_of_steps_answer_for_both_policies(values: dict[str, Any]) -> No
         held.append(
             [said[name]["lower"] <= one <= said[name]["upper"] for name, one in truths.items()]
         )
-        ends = found["per_decision"]["true_value"]
+        ends = found["per_decision"]["robust_bounds"]
         held[-1].append(ends["lower"] <= truth <= ends["upper"])
     assert (np.sum(held, axis=0) >= 20).all(), np.sum(held, axis=0)
     whole, single = np.sqrt(np.mean(np.square(errors), axis=0))

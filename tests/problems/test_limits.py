@@ -20,6 +20,7 @@ from discreet.problems.dr_ensemble.public import DrEnsemblePublic
 from discreet.problems.dr_ensemble.result import headlines
 from discreet.problems.numbers import Budget
 from discreet.problems.plans import Plan
+from discreet.problems.results import LONGEST
 
 PEOPLE, STEPS, STATES = 400, 13, 4
 PUBLIC: dict[str, Any] = {
@@ -92,8 +93,8 @@ def test_a_policy_keeps_what_a_feeder_bears_and_says_what_that_costs() -> None:
     assert max(map(abs, told["price"])) > 0
     assert told["feeder"] == [None] * 4 + [1.0] * 8
     assert told["ramp"] == pytest.approx(0.6)
-    assert f"The load of all {PEOPLE} stays below its limit" in told["says"]
-    assert "240 kW from step to step" in told["says"]
+    assert f"the load of all {PEOPLE} stays within its limits" in told["says"]
+    assert "changes by at most 240 kW a step" in told["says"]
     # Loads that move by themselves stray from their expectation: at most half the range of power,
     # each.
     assert 0 < told["strays"] <= np.sqrt(PEOPLE) * (5 - 0.5) / 2
@@ -134,7 +135,7 @@ def test_limits_of_each_load_are_those_of_all_divided() -> None:
     each = {"of": "each", "feeder": [None] * 4 + [1.0] * 8, "ramp": 0.6}
     one, other = finished(limits=each, uncertainty=False), LIMITED
     assert one["expected_power"] == pytest.approx(other["expected_power"])
-    assert "The load of each stays" in one["limits"]["says"]
+    assert "the load of each stays" in one["limits"]["says"]
 
 
 @pytest.mark.parametrize(
@@ -142,12 +143,12 @@ def test_limits_of_each_load_are_those_of_all_divided() -> None:
     [
         (
             {"of": "all", "feeder": 800},
-            "at step 0 the load of all 400 is .* kW of at most 800 kW, .* too much; "
-            "`initial` puts them there .* null leaves a step out",
+            r"at step 0 the load of all 400 is .* kW \(limit 800 kW.*\). "
+            "`initial` puts loads there .* null leaves a step out",
         ),
         (
             {"of": "each", "feeder": [9] + [0.2] * 11},
-            "at step 1 the load of each is .* of at most 0.2 kW.* the least",
+            "at step 1 the load of each is .* .limit 0.2 kW.* The least",
         ),
         (
             {"of": "each", "feeder": [9] + [1] * 11, "ramp": 0.05},
@@ -159,8 +160,9 @@ def test_limits_that_cannot_be_kept_are_said_first(limits: Any, says: str) -> No
     result = finished(limits=limits, uncertainty=False)
     assert not result["limits"]["kept"]
     found = headlines(FIELDS, result)
-    assert found[0].text == result["limits"]["says"]
-    assert re.search(says, found[0].text)
+    assert f"{found[0].text}. {found[1].text}" == result["limits"]["says"]
+    assert re.search(says, result["limits"]["says"])
+    assert max(len(one.text) for one in found[:2]) <= LONGEST
 
 
 def test_plans_tell_of_limits_that_nobody_keeps() -> None:
@@ -236,17 +238,16 @@ def test_an_event_is_compared_with_its_baseline_by_hand() -> None:
 
 def test_the_headline_tells_the_event_with_its_hours() -> None:
     texts = [one.text for one in headlines(FIELDS, FREE)]
-    (told,) = [one for one in texts if "during the event" in one]
-    assert told.startswith("Each meter uses ")
-    assert "kWh less during the event (steps 4 to 6) and " in told
-    assert told.endswith("outside it")
-    assert "90 %" in told
+    (told,) = [one for one in texts if one.startswith("During the event (steps 4 to 6) each meter")]
+    assert " kWh less (90 % NI with bins: " in told
+    (other,) = [one for one in texts if one.startswith("Outside the event each meter uses ")]
+    assert "90 % NI with bins: " in other
     public = {**PUBLIC, "day": {"steps": 48, "blocks": [0, 24]}}
     by_clock = [
         one.text
         for one in headlines({**FIELDS, "first_step": 30}, finished(public=public, first_step=30))
     ]
-    assert any("during the event (17:00 to 18:30)" in one for one in by_clock)
+    assert any("During the event (17:00 to 18:30)" in one for one in by_clock)
 
 
 WEEK = {**PUBLIC, "day": {"steps": 336, "blocks": [0, 240]}}

@@ -234,7 +234,7 @@ def test_days_are_midnights() -> None:
             {},
             [("a", at(0), 1.0), ("a", at(-1), 1.0)],
             "/1/time",
-            "before public.meters.start, 2026-03-29T00:00:00",
+            r"before public.meters.start \(2026-03-29T00:00:00",
         ),
         (
             {"steps": 2},
@@ -340,7 +340,7 @@ def test_moves_out_of_the_support_are_named_by_their_reading() -> None:
     [
         ({"meters": {"start": START.isoformat(), "interval_seconds": 60}}, "needed with meters"),
         ({"edges": [0, 1]}, "edges|at least"),
-        ({"edges": [0, 1, 2]}, "3 states have 4 edges"),
+        ({"edges": [0, 1, 2]}, "3 states need 4 edges"),
         ({"edges": [0, 1, 1, 2]}, "increase"),
         ({"edges": [0, 1, 2, 1e13]}, "at most 1e.12"),
         ({"edges": EDGES, "row_change": 0.1, "min_probability": 0.2}, "trajectories"),

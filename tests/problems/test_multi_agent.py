@@ -7,6 +7,7 @@ import base64
 import json
 import math
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -66,6 +67,18 @@ def read(
     )
 
 
+@cache
+def exact_outputs() -> tuple[Any, Any, Any, Any]:
+    """Plan, form and outputs of the problem, and the outputs without their noise."""
+    asked = problem()
+    plan = asked.plan(public(), Budget(epsilon=EPSILON, delta=DELTA))
+    form, outputs = asked.solver_form(plan, {})
+    quiet = outputs._replace(
+        scale=np.zeros_like(outputs.scale), noise=np.full_like(outputs.noise, -1), grid=0.0
+    )
+    return plan, form, outputs, quiet
+
+
 @given(
     st.integers(0, 2),
     st.lists(st.floats(-1, 5), min_size=3, max_size=3),
@@ -77,12 +90,7 @@ def test_all_outputs_together_move_by_at_most_one_unit(
 ) -> None:
     """A trajectory of four steps, moved by the radius in l2: the whole transcript in units of the
     event moves by 1."""
-    part, asked = public(), problem()
-    plan = asked.plan(part, Budget(epsilon=EPSILON, delta=DELTA))
-    form, outputs = asked.solver_form(plan, {})
-    exact = outputs._replace(
-        scale=np.zeros_like(outputs.scale), noise=np.full_like(outputs.noise, -1), grid=0.0
-    )
+    plan, form, outputs, exact = exact_outputs()
     norm = math.sqrt(sum(move * move for move in moves))
     unit = outputs.scale / plan.events[0].scale
     total = 0.0

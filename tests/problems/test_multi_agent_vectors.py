@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import math
+from functools import cache
 from typing import Any
 
 import cvxpy as cp
@@ -147,6 +148,18 @@ def test_a_step_beyond_all_numbers_ends_in_the_set() -> None:
 # Sensitivity --------------------------------------------------------------------------------------
 
 
+@cache
+def exact_outputs() -> tuple[Any, Any, Any, Any]:
+    """Plan, form and outputs of the problem, and the outputs without their noise."""
+    asked = problem()
+    plan = asked.plan(public(), BUDGET)
+    form, outputs = asked.solver_form(plan, {})
+    quiet = outputs._replace(
+        scale=np.zeros_like(outputs.scale), noise=np.full_like(outputs.noise, -1), grid=0.0
+    )
+    return plan, form, outputs, quiet
+
+
 @given(
     st.integers(0, 2),
     st.lists(st.floats(-2, 5), min_size=6, max_size=6),
@@ -158,12 +171,8 @@ def test_all_outputs_together_move_by_at_most_one_unit(
 ) -> None:
     """Three steps of one agent's vector, moved by its radius in l2 over all of them: the transcript
     moves by 1."""
-    part, asked = public(), problem()
-    plan = asked.plan(part, BUDGET)
-    form, outputs = asked.solver_form(plan, {})
-    exact = outputs._replace(
-        scale=np.zeros_like(outputs.scale), noise=np.full_like(outputs.noise, -1), grid=0.0
-    )
+    part = public()
+    plan, form, outputs, exact = exact_outputs()
     own = np.array(part.agent_of) == who
     move = np.zeros((3, 6))
     move[:, own] = np.array(moves).reshape(3, 3)[:, : int(own.sum())]
@@ -439,6 +448,7 @@ def test_plans_of_states_of_one_number_keep_their_form() -> None:
 # Many agents --------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_two_thousand_agents_share_a_sum() -> None:
     """More is refused at once; the price that all see is near that of the mean agent, which all
     are."""

@@ -25,6 +25,7 @@ import pytest
 from discreet.installation.postgres import EmbeddedPostgres
 from discreet.problems import KINDS
 from discreet_client.errors import InvalidInput
+from tests import tables
 from tests.clients.node import BIN, execute, installed
 from tests.conftest import Installation, fresh_database, settings_for
 from tests.dashboard.browsing import Browser
@@ -48,7 +49,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ignored = shutil.ignore_patterns("__pycache__", "node_modules", "toy")
     for part in ("service", "clients/python", "migrations", "docs/problems", "tests", ".ci"):
         shutil.copytree(ROOT / part, tree / part, ignore=ignored)
-    for name in ("pyproject.toml", "README.md", "docs/index.md", "docs/dashboard.md"):
+    for name in ("pyproject.toml", *tables.TABLES):
         shutil.copy(ROOT / name, tree / name)
     registry = tree / REGISTRY
     lines = registry.read_text().splitlines(keepends=True)
@@ -122,6 +123,7 @@ def discreet(service: Installation, *arguments: str) -> str:
     return done.stdout
 
 
+@pytest.mark.long
 def test_a_kind_of_one_folder_is_used_everywhere(service: Installation, tmp_path: Path) -> None:
     body: dict[str, Any] = {
         "problem": {
@@ -152,9 +154,11 @@ def test_a_kind_of_one_folder_is_used_everywhere(service: Installation, tmp_path
         "delta": 0,
     }
     said = discreet(service, "submit", str(file), "--wait", "--anew", "--out", str(out))
-    assert said.index("mostly noise") < said.index("total")  # before any number
+    assert said.index("Mostly noise") < said.index("total")  # before any number
     total = json.loads(out.read_text())["result"]["total"]
-    interval = f"{total} ({total - 21} to {total + 21}, 90 %, mostly noise)"
+    to = " to " if total < 21 else "–"
+    ends = f"{total - 21}{to}{total + 21}, mostly noise)"
+    interval = f"{total} (90 % NI: {ends}"
     assert interval in " ".join(said.replace("│", " ").split())
     discreet(
         service, "submit", str(file), "--wait", "--epsilon", "5", "--anew", "--out", str(nearer)
@@ -233,11 +237,12 @@ def test_a_kind_of_one_folder_is_used_everywhere(service: Installation, tmp_path
     with Browser.logged_in(service, service.owner_key) as visitor:
         page = visitor.get(f"/jobs/{json.loads(out.read_text())['job']['id']}")
         assert "Toy sum" in page.text
+        interval = f"{total} (90 % noise interval: {ends}"
         assert f"Sum of all numbers: {interval}" in " ".join(
             page.text.split()
         )  # no sentence of its own is needed
         assert interval in page.text
-        assert page.text.index("The answer is mostly noise") < page.text.index(interval)
+        assert page.text.index("Mostly noise: at this epsilon") < page.text.index(interval)
         assert (
             "mostly noise"
             not in visitor.get(f"/jobs/{json.loads(nearer.read_text())['job']['id']}").text
@@ -280,6 +285,7 @@ def check_ladder(result: dict[str, Any], epsilons: tuple[float, ...]) -> None:
     assert rows[0]["error"] > 0
 
 
+@pytest.mark.long
 def test_a_kind_of_one_folder_has_types_in_typescript(
     service: Installation, tmp_path: Path
 ) -> None:

@@ -624,14 +624,11 @@ def test_the_plan_says_of_which_periods_capacities_are(method: dict[str, Any]) -
     part = public(**BOUNDS)
     budget = Budget(epsilon=EPSILON, delta=10**13 if method else 0)
     job = bodies.job("dst_x", **method)["problem"]
-    said = Routing.model_validate(job).plan(part, budget).assumptions
-    assert (
-        "capacities are taken for those of periods of 60 minutes: the network does not say of which"
-        in said
-    )
+    said = Routing.model_validate(job).plan(part, budget).model
+    assert "capacities per 60 minutes (not stated by the network)" in said
     job["network"]["period_minutes"] = 60
-    said = Routing.model_validate(job).plan(part, budget).assumptions
-    assert "capacities are of periods of 60 minutes, as the network says" in said
+    said = Routing.model_validate(job).plan(part, budget).model
+    assert "capacities per 60 minutes (stated by the network)" in said
     job["network"]["period_minutes"] = 120
     with pytest.raises(
         InvalidInput, match="of periods of 120 minutes, the dataset's periods have 60"

@@ -223,8 +223,8 @@ def test_the_plan_says_what_classes_cost_and_assume() -> None:
         "car (fixed costs times 1, passenger cars per trip 1), "
         "truck (fixed costs times 0.2, passenger cars per trip 2)"
     )
-    assert any(told in one for one in plan.assumptions)
-    assert "the class of each trip is recorded correctly" in plan.assumptions
+    assert any(told in one for one in plan.model)
+    assert "the class of each trip is recorded correctly" in plan.model
     assert any("1.41 times as large" in one for one in plan.advice)
     both = [
         {one.quantity: one for one in asked.expected(known, asked.plan(known, BUDGET), 0.9)}

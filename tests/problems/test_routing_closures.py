@@ -123,10 +123,10 @@ def test_an_answer_names_closed_roads_and_its_law() -> None:
     found = answered(closed_links=[0, 1], latency={"type": "bpr"})
     problem = {"kind": "routing", "network": NAMED, "objective": "user_equilibrium"}
     change, total, law, *_ = headlines_of(problem, found)
-    assert change.text.startswith("Closing Main (Inn → Mill) and Main (back) (Mill → Inn) adds ")
+    assert change.text.startswith("Closing Main and Main (back) adds ")
     assert " minutes (" in change.text
     assert " %) to total travel time (90 % NI: " in change.text
-    assert total.text.startswith("Total travel time at the user equilibrium with these closed: ")
+    assert total.text.startswith("Total travel time at the user equilibrium after closing: ")
     # What the command prints, and lists of jobs, is the sentence itself.
     long = {**found, "closed": [f"Street of a very long name indeed {n}" for n in range(9)]}
     for one in (found, long):
@@ -134,14 +134,11 @@ def test_an_answer_names_closed_roads_and_its_law() -> None:
         assert stored_headline(problem, one) == said
         assert "minutes" in said
         assert said.endswith(")")
-    assert law.text == "Travel times grow by the BPR law: 0.15, power 4 of flow over capacity"
-    assert law.good_for == "Another law can be applied to what was released, for free."
+    assert law.text == "Link time (BPR): free-flow time × (1 + 0.15 (flow/capacity)⁴)"
     assert closures.told(list("abcdef")) == "a, b, c, d and 2 more links"
     plan = asked(closed_links=[0], latency={"type": "bpr"}).plan
-    assert (
-        "travel times grow by the BPR law: 0.15, power 4 of flow over capacity" in plan.assumptions
-    )
-    assert "closed, so that nobody can take them: Main (Inn → Mill)" in plan.assumptions
+    assert law.text in plan.model
+    assert "closed, so that nobody can take them: Main (Inn → Mill)" in plan.model
 
 
 @pytest.mark.parametrize(
@@ -150,18 +147,18 @@ def test_an_answer_names_closed_roads_and_its_law() -> None:
         (
             {},
             AffineLatency(type="affine"),
-            "in proportion to the flow: at capacity 1 times the time on the empty road",
+            "Link time (affine): free-flow time × (1 + flow/capacity)",
         ),
-        ({}, BprLatency(type="bpr", b=0.2), "by the BPR law: 0.2, power 4 of flow over capacity"),
+        ({}, BprLatency(type="bpr", b=0.2), "(BPR): free-flow time × (1 + 0.2 (flow/capacity)⁴)"),
         (
             {"b": 0.3, "power": 2},
             AffineLatency(type="affine"),
-            "0.3, power 2 of flow over capacity, as the network says",
+            "× (1 + 0.3 (flow/capacity)²), from the network",
         ),
         (
             {0: {"b": 1, "power": 2}},
             BprLatency(type="bpr"),
-            "capacity, but for 1 of 6 links, of which the network says",
+            "(1 + 0.15 (flow/capacity)⁴); own figures for 1 of 6 links",
         ),
     ],
 )

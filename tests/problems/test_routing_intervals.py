@@ -432,7 +432,7 @@ def test_without_a_public_total_figures_are_absolute_and_of_empty_roads() -> Non
     # Of zones 1 to 3 on their own links, which take 1 + the distance of their numbers: 2, 3, 2, 2,
     # 3, 2.
     deviation = plan.noise[0].standard_deviation / 5
-    assert f"± {1.6449 * deviation * np.sqrt(34):.2g} with 90 %" in plan.advice[0]
+    assert f"±{1.6449 * deviation * np.sqrt(34):.2g} (90 %;" in plan.advice[0]
 
 
 def test_paths_of_the_expectation_are_those_of_the_solver(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -140,6 +140,7 @@ def test_loads_that_begin_where_they_hardly_ever_are() -> None:
     assert np.mean(held) > 0.85
 
 
+@pytest.mark.long
 def test_every_number_is_held_also_of_a_row_of_which_nothing_was_seen() -> None:
     """In 60 releases no transition, load or cost is missed more often than one of 36,000 true
     intervals of 90 % would be, and loads have an interval in all of them: noise does not choose.

@@ -73,7 +73,7 @@ def test_what_it_opens_is_said() -> None:
     assert plan.exposure == other.exposure
     assert plan.exposure is not None
     assert AGAIN in plan.exposure.sentence
-    (said,) = set(plan.assumptions) - set(other.assumptions)
+    (said,) = set(plan.model) - set(other.model)
     assert "regularization 0.001" in said
     assert "exceeded by that times its price" in said
     assert plan.parameters["method"] == "rpds"

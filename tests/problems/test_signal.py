@@ -28,7 +28,7 @@ def test_following_the_signal_saves_what_the_result_says(truth: str, least: floa
         assert body["achieved_saving"] > 0
         first = headlines({}, body)[0].text
         assert first.startswith("Following the signal saves ")
-        assert "90 % interval" in first
+        assert "90 % NI: " in first
         assert len(first) <= 120
         assert body["achieved_policy_saving"] < body["achieved_saving"]
 

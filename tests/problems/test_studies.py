@@ -44,10 +44,12 @@ def test_auto_is_orders_better_than_a_constant(chain: Any, constant: float) -> N
     assert median < 1e-6 < constant / 50
 
 
+@pytest.mark.long
 def test_minibatch_is_an_order_better_than_a_constant(chain: Any, constant: float) -> None:
     assert np.median(chain.errors(3, method="minibatch")) < constant / 10
 
 
+@pytest.mark.long
 def test_gpope_loses_to_a_constant_once_its_noise_is_honest(chain: Any, constant: float) -> None:
     """As printed it wins, which is the paper's picture: at the price of epsilon 9.8 for the .1 that
     is claimed."""
@@ -65,6 +67,7 @@ def test_output_perturbation_is_worse_than_predicting_nothing(chain: Any, consta
     assert min(lsl) > 100 * constant
 
 
+@pytest.mark.long
 def test_the_true_epsilon_of_the_noise_as_printed() -> None:
     """Lemma 1's sigma, claimed to be .1, is between 9.7 and 9.85."""
     honest = calibration.one_draw_gaussian(
@@ -106,6 +109,7 @@ def costs() -> dict[tuple[float, int], dict[str, Any]]:
     return {(tariff[1], k): hassan.cost_row(ensemble, P, tariff, k, 0) for tariff, k in cases}
 
 
+@pytest.mark.long
 def test_digamma_is_dearer_than_taylor(costs: Any) -> None:
     assert all(row["digamma"] > row["taylor"] > 0 for row in costs.values())
 
@@ -158,6 +162,7 @@ def test_corollaries_foretell_what_a_draw_costs(costs: Any) -> None:
     assert costs[1.0, 1000]["(49) to (51)"] > 4
 
 
+@pytest.mark.long
 def test_most_of_an_event_survives_at_epsilon_one() -> None:
     small, large = event_capacity.survival(100), event_capacity.survival(1000)
     assert large["saved share"] > 0.95

@@ -1,4 +1,4 @@
-"""What one agent that lies finds out from opened sums: the attack of docs/security.md works, and
+"""What one agent that lies finds out from opened sums: the attack of docs/opened-sums.md works, and
 noise stops it."""
 
 from __future__ import annotations

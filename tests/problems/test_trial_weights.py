@@ -24,6 +24,7 @@ from discreet.problems.off_policy_evaluation.problem import OffPolicyEvaluation
 from discreet.problems.off_policy_evaluation.public import OffPolicyPublic
 from discreet_client import readers
 from discreet_client.intervals import percent, plain
+from tests.conftest import worst_cases
 
 DRAWN, HORIZON, WELL = 2 / 3, 4, (0.3, 0.12)
 """Who is treated in a visit; the chance to be well at the end, and what each treatment adds to
@@ -84,14 +85,14 @@ def test_weights_are_no_larger_than_public_rules_allow() -> None:
     assert free["largest_weight"] >= 4  # all weigh 0 or 5.06
     ends = bounded["uncertainty"]["values"]
     assert (bounded["clipped_mass"], ends["clipped_mass"]) == (0, {"lower": 0, "upper": 0})
-    assert bounded["true_value"] == ends["policy_value"]
+    assert bounded["robust_bounds"] == ends["policy_value"]
     assert "No weight can be cut off" in bounded["covers"]
     assert "cut off" in free["covers"]
     wide, narrow = (
-        one["true_value"]["upper"] - one["true_value"]["lower"] for one in (free, bounded)
+        one["robust_bounds"]["upper"] - one["robust_bounds"]["lower"] for one in (free, bounded)
     )
     assert narrow < wide
-    assert bounded["true_value"]["lower"] < TRUTH < bounded["true_value"]["upper"]
+    assert bounded["robust_bounds"]["lower"] < TRUTH < bounded["robust_bounds"]["upper"]
     fixed = answered(public(max_ratio=1 / DRAWN), content, 1, max_importance=1000)
     assert fixed["largest_weight"] == bounded["largest_weight"]
     unfinished = answered(
@@ -133,11 +134,13 @@ def test_where_noise_allows_it_no_weight_is_cut_off_and_intervals_hold_the_truth
         found = answered(part, selected_trial(700, seed), seed, return_bounds=None)
         assert found["largest_weight"] == pytest.approx(27)
         assert found["clipped_mass"] == 0
-        held += found["true_value"]["lower"] <= 0.7 * RULE_HORIZON <= found["true_value"]["upper"]
-        wide.append(found["true_value"]["upper"] - found["true_value"]["lower"])
+        held += (
+            found["robust_bounds"]["lower"] <= 0.7 * RULE_HORIZON <= found["robust_bounds"]["upper"]
+        )
+        wide.append(found["robust_bounds"]["upper"] - found["robust_bounds"]["lower"])
     assert held >= 48  # of 54 on average; fewer with probability 1 %
     assert np.median(wide) < RULE_HORIZON / 2.5
-    assert "true_value" not in charts._three(found)  # it is the policy's value, drawn once
+    assert "robust_bounds" not in charts._three(found)  # it is the policy's value, drawn once
     few = [answered(part, selected_trial(60, one), one, return_bounds=None) for one in range(9)]
     assert np.median([one["largest_weight"] for one in few]) < 8
     with_fixed = answered(
@@ -168,7 +171,7 @@ def test_a_public_number_has_the_same_rule_and_a_clip_is_in_the_interval() -> No
             )
             said = found["uncertainty"]["values"]
             held[at] += said["policy_value"]["lower"] <= truth <= said["policy_value"]["upper"]
-            assert said["policy_value"] == found["true_value"]
+            assert said["policy_value"] == found["robust_bounds"]
             assert ("clipped_value" in found) == bool(asked)
         held[2] += said["difference"]["lower"] <= truth - before <= said["difference"]["upper"]
         clipped += found["clipped_value"]["lower"] <= truth <= found["clipped_value"]["upper"]
@@ -291,7 +294,7 @@ def test_an_answer_is_noise_where_it_leaves_open_which_policy_is_better() -> Non
 
 def test_the_audit_attacks_a_release_whose_weights_are_not_cut_off() -> None:
     """Its worst case has enough trajectories for that, whatever their number is noised to."""
-    cases = {case.name: case for case in OffPolicyEvaluation.worst_cases()}
+    cases = {case.name: case for case in worst_cases("off_policy_evaluation")}
     case = cases["off_policy_evaluation, importance sampling, public rules, added"]
     for seed in range(20):
         released = case.problem.release(case.public, case.plan, case.left, Noise.seeded(seed))
@@ -486,7 +489,7 @@ def test_a_rule_on_features_is_worth_what_it_is_worth() -> None:
     held = 0
     for seed in range(10):
         found = answered(*ruled(4000, seed, RULE), seed, 2)
-        held += found["true_value"]["lower"] <= truth <= found["true_value"]["upper"]
+        held += found["robust_bounds"]["lower"] <= truth <= found["robust_bounds"]["upper"]
         assert found["policy_value"] == pytest.approx(truth, abs=0.06)
         assert found["target_policy"] == RULE
         assert "doubt" not in found

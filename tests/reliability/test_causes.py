@@ -1,7 +1,7 @@
 """Every cause of a failure under its own code, and what was charged: the faults are real, the
 ledger is read.
 
-The table in docs/operations.md names these tests; it is held against them and against the codes at
+The tables in docs/errors.md name these tests; they are held against them and against the codes at
 the end.
 """
 
@@ -42,6 +42,7 @@ from tests import bodies, causes
 from tests.causes import CHARGED, FULL, NOTHING, RELEASED, ROOT, Came, ended, inside
 from tests.conftest import DEADLINE_SECONDS, settings_for
 from tests.postgres_fixture import fresh_database
+from tests.templates import templates
 from tests.test_backup import register, submit
 from tests.test_up import clean_environment
 
@@ -77,19 +78,16 @@ def counted(step: str, cause: str) -> float:
 
 
 @pytest.mark.long
-def test_what_ended_a_child(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_what_ended_a_child(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     """On private data one code whatever it was, and the cause for operators; in post-processing
     each its own."""
-    place = tmp_path / "faults"
 
     async def work(services: Services, owner: Principal) -> None:
-        async with causes.faulty_children(monkeypatch, place) as zygote:
+        async with causes.faulty_children(monkeypatch) as zygote:
             for fault, limits, cause, code in causes.CHILDREN:
                 causes.limited(monkeypatch, limits)
                 for step, expected in (("release", "solver_failed"), ("finish", code)):
-                    place.write_text(f"{step} {fault}")
+                    templates().faults.write_text(f"{step} {fault}")
                     before = counted(step, cause)
                     came = await causes.run_job(services, owner, zygote)
                     assert came == Came.told(expected, FULL, CHARGED), (step, fault)
@@ -99,14 +97,13 @@ def test_what_ended_a_child(
 
 
 def test_processor_time_has_a_limit_of_its_own(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By the settings alone: wall time is far from over."""
-    place = tmp_path / "faults"
-    place.write_text("finish cpu")
+    templates().faults.write_text("finish cpu")
 
     async def work(services: Services, owner: Principal) -> None:
-        async with causes.faulty_children(monkeypatch, place) as zygote:
+        async with causes.faulty_children(monkeypatch) as zygote:
             came = await causes.run_job(services, owner, zygote)
             assert came == Came.told("result_cpu_limit", FULL, CHARGED)
 
@@ -529,20 +526,19 @@ def test_what_nobody_foresaw_says_that_it_does_not_know(settings: Settings) -> N
 # The table ----------------------------------------------------------------------------------------
 
 
-def test_the_table_of_causes_is_whole() -> None:
-    """Every code that a job may fail with, and every 503, stands in docs/operations.md with a test
-    that exists."""
-    text = (ROOT / "docs/operations.md").read_text()
-    rows = re.findall(
-        r"^\| `([a-z_]+)` \| (.+) \| (.+) \| `(tests/[^`]+)` \|$",
-        text,
-        re.M,
+def test_the_tables_of_causes_are_whole() -> None:
+    """Every code that a job may fail with, and every 503, stands in docs/errors.md with a test that
+    exists."""
+    text = (ROOT / "docs/errors.md").read_text()
+    ends = re.findall(
+        r"^\| `([a-z_]+)` \| (.+) \| (nothing|full|if touched) \| `([^`]+)` \|$", text, re.M
+    )
+    answers = re.findall(r"^\| `([a-z_]+)` \| (nothing|not known) \| `([^`]+)` \|$", text, re.M)
+    assert sorted((code, sentence) for code, sentence, *_ in ends) == sorted(
+        endings.all_failures().items()
     )
     busy = {code for code, known in CODES.items() if known.status == 503 and code != "unavailable"}
-    titles = {code: CODES[code].title for code in busy | {"internal"}}
-    words = [(code, sentence) for code, sentence, *_ in rows]
-    assert sorted(words) == sorted([*endings.all_failures().items(), *titles.items()])
-    for _, _, charged, test in rows:
-        assert charged
+    assert sorted(code for code, *_ in answers) == sorted(busy | {"internal"})
+    for *_, test in (*ends, *answers):
         path, _, name = test.partition("::")
-        assert f"def {name}(" in (ROOT / path).read_text(), test
+        assert f"def {name}(" in (ROOT / "tests" / path).read_text(), test

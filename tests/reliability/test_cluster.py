@@ -35,7 +35,6 @@ from tests.reliability.test_parts import (
     Leader,
     Work,
     offered,
-    place,
     released,
     seeded,
     settings,
@@ -47,7 +46,7 @@ from tests.reliability.test_parts import (
 from tests.rpc.test_breaks import Authority
 from tests.test_backup import register
 
-__all__ = ["offered", "place", "settings", "small_parts", "with_children"]
+__all__ = ["offered", "settings", "small_parts", "with_children"]
 
 pytest.importorskip("distributed", reason="needs the extra `cluster`: nothing of Dask is tested")
 

@@ -47,8 +47,9 @@ from tests import bodies, causes
 from tests.causes import CHARGED, FULL, NOTHING, RELEASED, Came, ended, inside
 from tests.conftest import DEADLINE_SECONDS, eventually, settings_for
 from tests.postgres_fixture import Database
-from tests.processes import family
+from tests.processes import family, pid_of
 from tests.reliability.test_forged_rows import submit
+from tests.templates import FAULTY, programs_of_children, templates
 from tests.test_backup import register
 
 Work = Callable[[Services, Principal, Zygote], Awaitable[None]]
@@ -71,32 +72,27 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     causes.hasten(monkeypatch)
 
 
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("faulty") / "faults"
-
-
 @pytest.fixture
-def faults(place: Path) -> Callable[[str], object]:
+def faults() -> Callable[[str], object]:
     """Names the fault of the children that are forked from now on."""
-    return place.write_text
+    return templates().faults.write_text
 
 
 @pytest.fixture(scope="module")
-def with_children(place: Path) -> Iterator[Callable[[Settings, Work], None]]:
-    """Runs work with the children of one fork server, which meet the fault that `place` names."""
+def with_children() -> Iterator[Callable[[Settings, Work], None]]:
+    """Runs work with the children of one fork server, which meet the fault that was named."""
     with asyncio.Runner() as loop:
         zygote = Zygote()
 
         def go(settings: Settings, work: Work) -> None:
-            place.write_text("")
+            templates().faults.write_text("")
 
             async def run() -> None:
                 async with causes.open_services(settings) as services:
                     await work(services, await causes.access.local_owner(services), zygote)
 
             with pytest.MonkeyPatch.context() as patch:
-                causes._fork_server(patch, "tests.isolation.faulty", FAULTS=str(place))
+                programs_of_children(patch, FAULTY)
                 loop.run(zygote.start())
                 loop.run(run())
 
@@ -308,8 +304,8 @@ def test_a_job_is_charged_once_whichever_child_dies(
         faults("part_sums wall")
         job = await causes.new_job(services, owner)
         attempt = asyncio.create_task(Runner(services, zygote).run(job))
-        assert zygote._process is not None
-        server = zygote._process.pid
+        assert zygote._watch is not None
+        server = pid_of(zygote._watch)
         await asyncio.to_thread(eventually, lambda: len(family(server)) == 3, "two read")
         faults("")
         os.kill(family(server)[1], signal.SIGKILL)
@@ -358,8 +354,8 @@ def test_a_worker_that_stops_while_children_read_leaves_nothing_behind(
             taken.clear()
             children = steps.count(steps[-1])
             attempt = asyncio.create_task(Runner(services, zygote).run(job))
-            assert zygote._process is not None
-            server = zygote._process.pid
+            assert zygote._watch is not None
+            server = pid_of(zygote._watch)
             await asyncio.to_thread(eventually, partial(operator.eq, taken, steps), fault)
             await asyncio.to_thread(eventually, partial(has_children, server, children), fault)
             assert in_the_spool(tmp_path / "spool") > 0
@@ -661,8 +657,8 @@ def test_a_helper_that_dies_or_is_called_away_costs_nothing(
 
             faults("part_sums wall")
             worker = idle_worker(services, zygote, 8)
-            assert zygote._process is not None
-            server = zygote._process.pid
+            assert zygote._watch is not None
+            server = pid_of(zygote._watch)
             hanging = asyncio.create_task(worker.help())
             await asyncio.to_thread(eventually, partial(has_children, server, 1), "it reads")
             assert [row[2] for row in stored_shares(settings)].count(8) == 1

@@ -21,7 +21,6 @@ import pytest
 import structlog
 
 from discreet.installation.postgres import EmbeddedPostgres
-from discreet.isolation import children
 from discreet.isolation.children import NotStarted, Zygote
 from discreet.observability import faults
 from discreet.settings import Settings
@@ -51,7 +50,6 @@ from tests.places import allowing, parquet, trips
 from tests.postgres_fixture import fresh_database
 from tests.reliability.test_cancel_races import Died
 from tests.reliability.test_parts import outcome, released
-from tests.templates import templates
 
 BUCKET = "stays"
 
@@ -157,7 +155,6 @@ def at(
         )
         patch = stack.enter_context(pytest.MonkeyPatch.context())
         causes.hasten(patch)
-        patch.setattr(children, "template", templates().orders)
         patch.setattr(staying, "PLACE_SECONDS", 0.02)
         portal = stack.enter_context(anyio.from_thread.start_blocking_portal())
         site = stack.enter_context(
@@ -330,6 +327,7 @@ def _written(site: Site, name: str) -> Path:
     return path
 
 
+@pytest.mark.long
 def test_places_that_fail_for_a_while_and_for_good(
     at: Callable[[Work], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

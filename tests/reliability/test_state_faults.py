@@ -117,6 +117,7 @@ def test_first_start_killed_at_every_step_goes_on(tmp_path: Path) -> None:
                 connection.execute("CREATE TABLE mine (x int)")
 
 
+@pytest.mark.long
 def test_first_keys_are_not_lost_between_database_and_disk(
     database: Database, tmp_path: Path
 ) -> None:

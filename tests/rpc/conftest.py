@@ -144,7 +144,11 @@ class Federation(Installation):
 
     def start_rpc(self, port: int | None = None) -> subprocess.Popen[bytes]:
         port = port or self.rpc_port
-        process = self.program("rpc", "--port", str(port))
+        arguments: Sequence[str] = ("rpc", "--port", str(port))
+        files: Sequence[int] = ()
+        if not self.alone:
+            arguments, files = templates().sharing(arguments, files)
+        process = self.program(*arguments, pass_fds=files)
         self.rpcs.append(process)
         eventually(lambda: _listens(port) or process.poll() is not None, "gRPC answers")
         assert process.poll() is None

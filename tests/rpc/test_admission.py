@@ -49,6 +49,7 @@ def test_large_first_messages_leave_nothing_behind(small: Federation) -> None:
     eventually(lambda: memory_of(pid) - before < 24 << 20, "the memory is given back")
 
 
+@pytest.mark.long
 def test_agents_come_in_beside_silent_streams(small: Federation) -> None:
     """Ten times as many silent streams as there are places, on connections that hold 20 each."""
     job = small.submit(agents=2, rounds=2, mode="simulation")

@@ -63,6 +63,7 @@ def test_a_server_that_stops_in_order_is_followed_by_the_next(encrypted: Federat
     assert all(once_each(agent, 20) for agent in agents)
 
 
+@pytest.mark.long
 def test_a_session_moves_to_the_process_where_its_agents_are(encrypted: Federation) -> None:
     """Two rpc processes; the one whose agents are gone gives the session to the one that they come
     to."""

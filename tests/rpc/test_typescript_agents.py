@@ -137,7 +137,10 @@ def _order_keys(folders: list[Path]) -> None:
         key.write_bytes(content)
 
 
-@pytest.mark.parametrize(("dealer", "method"), [("python", "spds"), ("typescript", "rpds")])
+@pytest.mark.parametrize(
+    ("dealer", "method"),
+    [("python", "spds"), pytest.param("typescript", "rpds", marks=pytest.mark.long)],
+)
 def test_agents_of_both_languages_come_to_the_papers_optimum(
     shared: Federation, sdk: Path, dealer: str, method: str
 ) -> None:

@@ -18,6 +18,7 @@ from discreet_client.convex_sets import Box, BudgetedBox
 from discreet_client.cost_terms import Entropy, LogBarrier, PiecewiseLinear, Power
 from discreet_client.costs import ConvexCost, Cost, QuadraticCost
 from discreet_client.updates import Participant, Steps
+from tests.conftest import first_of
 
 Floats = NDArray[np.float64]
 ROOT = Path(__file__).parents[2]
@@ -166,7 +167,7 @@ def instance(seed: int, kinds: tuple[str, ...]) -> tuple[list[Part], Floats, Flo
     return parts, rng.normal(size=m_u), -used - rng.uniform(0, 0.2, m_g)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", first_of(range(12), 4))
 def test_random_instances_against_cvxpy(seed: int) -> None:
     kinds = tuple(np.random.default_rng(seed).choice(["box", "sum", "range"], size=3 + seed % 4))
     parts, c, d = instance(seed, kinds)
@@ -280,7 +281,7 @@ def feeder(vehicles: int) -> tuple[list[Part], Floats, Floats, Steps]:
     return parts, np.array(problem["operator"]["c"]), np.array(problem["operator"]["d"]), chosen
 
 
-@pytest.mark.parametrize("vehicles", [3, 30, 100])
+@pytest.mark.parametrize("vehicles", first_of([3, 30, 100], 2))
 def test_charging_on_a_feeder(vehicles: int) -> None:
     parts, c, d, steps = feeder(vehicles)
     solution = solve(parts, c, d, steps=steps, iterations=1000)

@@ -31,6 +31,7 @@ from discreet.solvers.traffic.traffic_assignment import (
     total_travel_time,
     unreachable_pairs,
 )
+from tests.conftest import first_of
 
 Floats = NDArray[np.float64]
 AFFINE, BPR = Latency(1.0, 1.0), Latency(0.15, 4.0)
@@ -488,7 +489,7 @@ def test_is_deterministic(sioux_falls: tuple[Network, Floats]) -> None:
 # Hard cases ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("objective", ["system_optimum", "user_equilibrium"])
+@pytest.mark.parametrize("objective", first_of(["system_optimum", "user_equilibrium"]))
 def test_threads_change_no_bit(objective: Objective, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of flows, paths, gap and progress; and the work is done by others than this thread."""
     rng = np.random.default_rng(5)

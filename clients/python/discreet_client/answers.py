@@ -219,11 +219,11 @@ class OffPolicyEvaluationAnswer(Answer):
     """Of the target policy: over the people in the data, estimated with clipped weights
     (importance_sampling; its interval is without clips), or the mean of the value function
     over `initial`, where it is given; unit: the unit of rewards"""
-    target_policy: str
-    """What the target policy does, if the dataset's owner has described it"""
-    true_value: models.Range
+    robust_bounds: models.Range
     """Bounds on the value of the target policy without clipping, with 90 % confidence, whatever
     was cut off (importance_sampling); unit: the unit of rewards"""
+    target_policy: str
+    """What the target policy does, if the dataset's owner has described it"""
     uncertainty: models.Uncertainty
     """How far the noise may have moved the numbers of this result"""
     values: Floats

@@ -889,7 +889,7 @@ def _answer(ended: Mapping[str, Any], tables: bool) -> Script[Answer]:
         network = (ended.get("problem") or {}).get("network")
         if isinstance(network, str):
             network = yield StoredNetwork(network)
-        answer._network = network or {}
+        answer.network = network or {}
     return answer
 
 

@@ -1,8 +1,8 @@
 """How many agents a job needs to open sums without noise unless its agents accept the exposure.
 
 Without noise a sum hides an agent only in a crowd, and an agent that lies thins the crowd: it sets
-the price that the others answer, so that few of them answer at once. `docs/security.md` describes
-the attack and its success: it finds about one other agent for every eight numbers that are opened,
+the price that the others answer, so that few of them answer at once. `docs/opened-sums.md` has the
+attack and its success: it finds about one other agent for every eight numbers that are opened,
 and no attack can solve for the two figures of an agent (its need and its price sensitivity) from
 fewer than two numbers. So with ten agents for each opened number, the chance that the figures of a
 given agent are found is 1 in 80 as measured, and 1 in 20 by counting equations, however the numbers

@@ -27,6 +27,8 @@ Json = dict[str, Any]
 
 FORMATS = ("csv", "geojson", "gmns", "parquet")
 OMX_VERSION = b"0.2"
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+"""By this mark Excel recognizes UTF-8."""
 
 
 class NotWritten(ValueError):
@@ -49,8 +51,9 @@ def link_flows(
     if form == "geojson":
         return _geojson(rows, network)
     if form == "csv":
-        return _plain(rows, network, decimal)
-    return _gmns(rows, network) if form == "gmns" else _parquet(rows)
+        shown = rows_of_links(result, network)
+        return BYTE_ORDER_MARK + as_csv(shown, ["link", "from_node", "to_node"], decimal)
+    return _gmns(rows, network) if form == "gmns" else as_parquet(rows)
 
 
 def busiest(result: Mapping[str, Any], network: Mapping[str, Any], most: int) -> list[Json]:
@@ -177,7 +180,7 @@ def selected_links(result: Mapping[str, Any], network: Mapping[str, Any]) -> byt
         }
         for place, row in enumerate(rows)
     ]
-    return _written(found, ["link_id"])
+    return as_csv(found, ["link_id"])
 
 
 def _ends(result: Mapping[str, Any], field: str) -> dict[str, Any]:
@@ -186,8 +189,9 @@ def _ends(result: Mapping[str, Any], field: str) -> dict[str, Any]:
     return {end: ends[end] for end in ("lower", "upper") if ends.get(end) is not None}
 
 
-def _written(rows: list[Json], fields: list[str], decimal: str = ".") -> bytes:
-    """Rows as CSV; `fields`: the names of the columns if there are no rows."""
+def as_csv(rows: list[Json], fields: list[str], decimal: str = ".") -> bytes:
+    """Rows as CSV; `fields`: the names of the columns if there are no rows. A text that a
+    spreadsheet would take for a formula stays a text."""
     text = io.StringIO(newline="")
     names = list(rows[0]) if rows else fields
     writer = csv.DictWriter(
@@ -289,14 +293,14 @@ def _gmns(rows: list[Json], network: Mapping[str, Any]) -> bytes:
     changed = (
         {**row, "directed": 1, "capacity": row["capacity"] / hours, "lanes": 1} for row in rows
     )
-    return _written(list(changed), ["link_id", "from_node_id", "to_node_id", "directed"])
+    return as_csv(list(changed), ["link_id", "from_node_id", "to_node_id", "directed"])
 
 
-def _plain(rows: list[Json], network: Mapping[str, Any], decimal: str) -> bytes:
-    """Names and figures for a spreadsheet, without geometry. It begins with the byte order mark by
-    which Excel recognizes UTF-8."""
-    names = names_of(network)
-    shown = [
+def rows_of_links(result: Mapping[str, Any], network: Mapping[str, Any]) -> list[Json]:
+    """Names and figures of each link for a spreadsheet, without geometry. NotWritten as for
+    `link_flows`."""
+    rows, names = _rows(result, network), names_of(network)
+    return [
         {
             "link": names[place],
             "from_node": row["from_node_id"],
@@ -309,12 +313,15 @@ def _plain(rows: list[Json], network: Mapping[str, Any], decimal: str) -> bytes:
         }
         for place, row in enumerate(rows)
     ]
-    return b"\xef\xbb\xbf" + _written(shown, ["link", "from_node", "to_node"], decimal)
 
 
-def _parquet(rows: list[Json]) -> bytes:
-    import pyarrow as pa  # noqa: PLC0415 - optional
-    import pyarrow.parquet as pq  # noqa: PLC0415 - optional
+def as_parquet(rows: list[Json]) -> bytes:
+    """Rows as Parquet (extra `arrow`)."""
+    try:
+        import pyarrow as pa  # noqa: PLC0415 - optional
+        import pyarrow.parquet as pq  # noqa: PLC0415 - optional
+    except ImportError:
+        raise MissingExtra("pyarrow", "arrow", "a Parquet file") from None
 
     out = io.BytesIO()
     pq.write_table(pa.Table.from_pylist(rows), out)

@@ -1,8 +1,8 @@
 """What a result states about its uncertainty (field `uncertainty`), for programs and in words.
 
 It uses only names of the contract that every kind shares: `values` with `lower` and `upper` in a
-field's shape, `noise_dominates` of a field or of its rows, `mostly_noise` of the result. Nothing
-here needs NumPy.
+field's shape, `kinds` of these intervals, `noise_dominates` of a field or of its rows,
+`mostly_noise` of the result. Nothing here needs NumPy.
 """
 
 from __future__ import annotations
@@ -12,14 +12,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-MOSTLY_NOISE = "mostly noise: at this epsilon, noise is as large as the answer"
+MOSTLY_NOISE = "Mostly noise: at this epsilon, noise is as large as the answer"
+KINDS = {
+    "noise": ("NI", "noise interval"),
+    "noise_and_bins": ("NI with bins", "noise interval with bins"),
+    "confidence": ("CI", "confidence interval"),
+}
+"""Kinds of intervals, short and spelt out: of the noise alone; of the noise and of where a reading
+lies within its bin; of the noise and of who is in the data."""
+UNKNOWN_KIND = ("interval", "interval")
 NOTHING = "nothing above the noise"
 """Said of a number that is 0 because everything released was noise, not because it is known to be
 0."""
-NOT_CONVERGED = (
-    "not converged: the iteration stopped before it settled, or the constraints cannot "
-    "be kept, so this is no optimum"
-)
+NOT_CONVERGED = "Not optimal: the iteration did not converge, or the constraints cannot be kept"
 """Said of a result whose `status` is `iteration_limit` or `infeasible`."""
 MOST_ROWS = 12
 """How many rows a sentence names."""
@@ -41,6 +46,8 @@ class Stated:
     """How many rows were judged; 0 if the field was judged as a whole."""
     all_noise: bool
     level: float
+    kind: str = ""
+    """Of `KINDS`; empty where the result does not state it."""
 
     @property
     def half_widths(self) -> list[float]:
@@ -52,7 +59,7 @@ class Stated:
 
     @property
     def text(self) -> str:
-        """The field in words: `0.64 (0.41 to 0.87, 90 %)`, or for an array how wide its intervals
+        """The field in words: `0.64 (90 % NI: 0.41–0.87)`, or for an array how wide its intervals
         are."""
         return self.words(None)
 
@@ -60,20 +67,21 @@ class Stated:
         """The same, with rows called by their names instead of their positions."""
         if is_number(self.value):
             return with_interval(
-                self.value, self.lower, self.upper, self.level, noise=self.all_noise
+                self.value, self.lower, self.upper, self.level, noise=self.all_noise, kind=self.kind
             )
         widths, said = self.half_widths, []
         if widths:
             middle, largest = (plain(one, 3) for one in (widths[len(widths) // 2], widths[-1]))
             apart = middle if middle == largest else f"{middle} (median), {largest} at most"
-            many = "1 interval" if len(widths) == 1 else f"{len(widths):,} intervals"
+            called = KINDS.get(self.kind, UNKNOWN_KIND)[1]
+            many = f"1 {called}" if len(widths) == 1 else f"{len(widths):,} {_several(called)}"
             said.append(f"{many} of {percent(self.level)}: ± {apart}")
         if self.all_noise:
             said.append("mostly noise" if any(numbers(self.value)) else NOTHING)
         elif self.rows_of_noise:
             few, are = len(self.rows_of_noise), "is" if len(self.rows_of_noise) == 1 else "are"
             said.append(
-                f"{few:,} of {self.rows:,} rows {are} only noise: "
+                f"{few:,} of {self.rows:,} rows {are} mostly noise: "
                 f"{listed(self.rows_of_noise, names)}"
             )
         return "; ".join(said) or "no interval"
@@ -127,21 +135,53 @@ def stated(result: Mapping[str, Any]) -> Iterator[Stated]:
             all_noise=bool(dominated)
             and (not isinstance(dominated, list) or len(rows) == len(dominated)),
             level=said.get("level", 0.9),
+            kind=kind_of(result, name),
         )
 
 
+def kind_of(result: Mapping[str, Any], name: str) -> str:
+    """The kind of a field's interval, of `KINDS`; empty where the result does not state it."""
+    return str(((result.get("uncertainty") or {}).get("kinds") or {}).get(name, ""))
+
+
 def with_interval(
-    value: float, lower: float | None, upper: float | None, level: float, *, noise: bool = False
+    value: float,
+    lower: float | None,
+    upper: float | None,
+    level: float,
+    *,
+    noise: bool = False,
+    kind: str = "",
+    between: str = "",
 ) -> str:
-    """A number with its interval, with as many digits as the interval's width justifies."""
+    """A number with its interval, with as many digits as the interval's width justifies: `0.64 (90
+    % NI: 0.41–0.87)`. `kind`: of `KINDS`; `between`: what the number is of, before the interval."""
     says = NOTHING if value == 0 else "mostly noise"
     if lower is None or upper is None:
-        return f"{figure(value)} ({says})" if noise else figure(value)
+        return f"{figure(value)}{between} ({says})" if noise else f"{figure(value)}{between}"
     decimals = _decimals(upper - lower)
     if isinstance(value, int):
         decimals = min(decimals, 0)
     shown, low, high = (_fixed(one, decimals) for one in (value, lower, upper))
-    return f"{shown} ({low} to {high}, {percent(level)}{f', {says}' if noise else ''})"
+    ends = between_ends(low, high, level, kind)
+    return f"{shown}{between} ({ends}{f', {says}' if noise else ''})"
+
+
+def between_ends(low: str, high: str, level: float, kind: str) -> str:
+    """`90 % NI: 0.41–0.87`; where the lower end is negative `-0.08 to 0.38`."""
+    to = " to " if low.startswith("-") else "–"
+    return f"{percent(level)} {KINDS.get(kind, UNKNOWN_KIND)[0]}: {low}{to}{high}"
+
+
+def spelt_out(sentence: str) -> str:
+    """A sentence whose intervals are called by their whole names."""
+    for short, whole in sorted(KINDS.values(), reverse=True):
+        sentence = sentence.replace(f" % {short}: ", f" % {whole}: ")
+    return sentence
+
+
+def _several(called: str) -> str:
+    return called.replace("interval", "intervals", 1)
 
 
 def outward(lower: float, upper: float) -> tuple[str, str]:

@@ -135,7 +135,7 @@ class MeterRule:
             says = f"outside the public edges {low:g} to {high:g} kW, which meters.outside refuses"
             yield Fault((kw < low) | (kw >= high), "kw", says)
         yield Fault(
-            time < self.start, "time", f"before public.meters.start, {self._written(self.start)}"
+            time < self.start, "time", f"before public.meters.start ({self._written(self.start)})"
         )
         if self.steps is not None:
             end = self.start + self.steps * self.interval

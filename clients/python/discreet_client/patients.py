@@ -260,8 +260,8 @@ def _timed(table: Table, public: Mapping[str, Any], columns: Mapping[str, str]) 
     raise TableError(
         "no column time: a row is one visit, and a column says when it was (--columns time=…, or "
         "columns={'time': …} in Python). Where every patient has one visit, horizon is 1; a table "
-        "with columns for each visit is turned into rows first (docs/own-files.md, A row for each "
-        f"patient). Columns are: {table.listed()}"
+        "with columns for each visit is turned into rows first (docs/own-files-patients.md, A row "
+        f"for each patient). Columns are: {table.listed()}"
     )
 
 

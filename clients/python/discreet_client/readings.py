@@ -126,7 +126,7 @@ def readings_of(
     kw = kw / hours
     rule, unsaid = rule_of(public), offset == NO_OFFSET
     if rule is not None and rule.offset is None:
-        says = "a time without a time zone: say reader.time_zone, such as Europe/Berlin"
+        says = "a time without a time zone. Set reader.time_zone, such as Europe/Berlin"
         table.refuse(unsaid[of], "time", says, table.columns["time"], "time_zone", "Europe/Berlin")
     if rule is not None and (rule.offset is not None or not unsaid[of].any()):
         time = (clock - np.where(unsaid, rule.offset or 0, offset))[of]

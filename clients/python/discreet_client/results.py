@@ -1,14 +1,17 @@
-"""Results of jobs: arrays by name, frames, the certificate and the price. `answers` has a subclass
-for each kind."""
+"""Results of jobs: arrays by name, frames, files, the certificate and the price. `answers` has a
+subclass for each kind."""
 
 from __future__ import annotations
 
 import io
+import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
+from itertools import product
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -17,12 +20,20 @@ from numpy.typing import NDArray
 from discreet_client.day_clock import block_names, step_names
 from discreet_client.drawing import Fetch, plotted
 from discreet_client.errors import MissingExtra
+from discreet_client.flows import (
+    BYTE_ORDER_MARK,
+    NotWritten,
+    as_csv,
+    as_parquet,
+    rows_of_links,
+)
 from discreet_client.intervals import MOSTLY_NOISE, figure, is_mostly_noise, is_number, stated
 
 if TYPE_CHECKING:
     import pandas
     import pyarrow
 
+Row = dict[str, Any]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
@@ -57,7 +68,7 @@ class Answer:
 
     AXES: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """The names of each array's axes in frames."""
-    _network: Mapping[str, Any] = {}
+    network: Mapping[str, Any] = {}
     """The public road network that the job names; empty if there is none, and in answers pickled by
     an older version."""
 
@@ -203,7 +214,7 @@ class Answer:
             if name in self.parquet:
                 alone[name] = "a table"
             elif isinstance(value := self[name], np.ndarray):
-                axes = zip(self._axes(name, value), value.shape, strict=True)
+                axes = zip(self.axes(name), value.shape, strict=True)
                 alone[name] = "an array by " + ", ".join(f"{axis} ({size})" for axis, size in axes)
             elif is_number(value):
                 alone[name] = single.get(name, figure(value))
@@ -232,6 +243,14 @@ class Answer:
         """
         return plotted(self._charts, self.id, chart)
 
+    def save(self, path: str | Path, table: str | None = None, *, decimal: str = ".") -> None:
+        """Write the result to a file whose ending says the form: `.xlsx` (extra `excel`) with all
+        tables or the one that is named, `.csv` or `.parquet` (extra `arrow`) with one table, by
+        default the main one. decimal: of CSV; with `,` columns are separated by semicolons.
+        ValueError says which tables there are."""
+        file = Path(path)
+        file.write_bytes(written(self, file.suffix.lower()[1:], table, decimal=decimal))
+
     def table(self, name: str) -> pyarrow.Table:
         """A field that was sent as Parquet."""
         try:
@@ -247,9 +266,10 @@ class Answer:
         intervals: bool = False,
         called: Mapping[str, Sequence[str]] | None = None,
     ) -> pandas.DataFrame:
-        """A field as a pandas DataFrame: a large field as its table, a list of objects with a row
-        for each, an array of one or two dimensions with its rows and columns, and one of more
-        dimensions with a row for each number, indexed by its positions. Where each row is of one
+        """A field as a pandas DataFrame: a number as one row with the ends of its interval, a large
+        field as its table, a list of objects with a row for each, an array of one or two
+        dimensions with its rows and columns, and one of more dimensions with a row for each number,
+        indexed by its positions. Where each row is of one
         link, the columns `tail` and `head` hold the nodes at its ends in the job's network. Nodes
         and zones (`origin`, `destination`) have their names in the network if it has any, else
         their numbers, from 1; user classes have their names. Steps and blocks of a day have their
@@ -265,7 +285,7 @@ class Answer:
 
         MissingExtra without pandas, which is an extra of this package.
         """
-        frame = _with_ends(self._frame(name, intervals), self._network)
+        frame = _with_ends(self._frame(name, intervals), self.network)
         is_array = type(self).__annotations__.get(name) == "Floats"
         positions = self.AXES[name] if is_array else ()
         given = called or {}
@@ -289,7 +309,7 @@ class Answer:
         if axis == "user_class":
             names = self.document["result"].get("user_classes") or ()
         else:
-            names = self._network.get("node_names") or ()
+            names = self.network.get("node_names") or ()
         return names if len(names) >= count else range(1, count + 1)
 
     def _frame(self, name: str, intervals: bool) -> pandas.DataFrame:
@@ -300,11 +320,16 @@ class Answer:
         if name in self.parquet:
             return self.table(name).to_pandas()
         value = self[name]
+        if is_number(value):
+            lower, upper = self.interval(name) or (math.nan, math.nan)
+            noise = bool(self.noise_dominates(name))
+            row = {name: value, "lower": lower, "upper": upper, "only_noise": noise}
+            return pandas.DataFrame([row])
         if intervals:
             return self._with_intervals(name, value)
         if isinstance(value, np.ndarray):
             if value.ndim == 2:
-                rows, columns = self._axes(name, value)
+                rows, columns = self.axes(name)
                 return pandas.DataFrame(value).rename_axis(index=rows, columns=columns)
             return pandas.DataFrame({name: value.ravel()}, index=self._positions(name, value))
         if isinstance(value, list) and value and all(isinstance(row, dict) for row in value):
@@ -331,20 +356,25 @@ class Answer:
             {column: array.ravel() for column, array in columns.items()}, index=index
         )
 
-    def _axes(self, name: str, value: NDArray[Any]) -> tuple[str, ...]:
+    def axes(self, name: str) -> tuple[str, ...]:
         """The names of an array's axes in the contract."""
-        known = type(self).AXES.get(name, ())
+        known, value = type(self).AXES.get(name, ()), self[name]
         return (
             known
             if len(known) == value.ndim
             else tuple(f"axis_{axis}" for axis in range(value.ndim))
         )
 
+    def labels(self, axis: str, count: int) -> Sequence[Any]:
+        """What the first positions of an axis are called: zones and user classes by their names or
+        numbers, steps and blocks of a day by their times, all else by numbers from 0."""
+        return self._names_of(axis, count) if axis in NAMED else range(count)
+
     def _positions(self, name: str, value: NDArray[Any]) -> pandas.Index:
         """An index with a row for each number of an array, in its order."""
         import pandas  # noqa: PLC0415 - `frame` has found it
 
-        axes = self._axes(name, value)
+        axes = self.axes(name)
         if value.ndim == 1:
             return pandas.RangeIndex(value.size, name=axes[0])
         return pandas.MultiIndex.from_product([range(size) for size in value.shape], names=axes)
@@ -435,3 +465,223 @@ def _array_of_table(name: str, table: pyarrow.Table) -> NDArray[Any]:
     array = np.zeros(shape, dtype=numbers.dtype)
     array[tuple(positions)] = numbers
     return array
+
+
+# Files --------------------------------------------------------------------------------------------
+# The tables of a result are `figures` (the single figures), one for all arrays with the same axes,
+# such as `by step`, with a row for each position and columns for each array and the ends of its
+# interval, and one for each list of objects, such as `policy`. Fields of more than a million
+# numbers are Parquet already (`answer.parquet`) and stand in none of them.
+
+FORMATS = ("csv", "xlsx", "parquet")
+FIGURES = "figures"
+ABOUT = "about"
+LEFT_OUT = ("uncertainty", "tables", "states")
+"""Members of a result that say something about the others."""
+OF_FLOWS = ("link_flows", "link_flows_lower", "link_flows_upper")
+"""Columns that `flow` and the others of `rows_of_links` stand for."""
+MOST_ROWS, MOST_COLUMNS, MOST_LETTERS, LONGEST_TITLE = 1_048_575, 16_384, 32_767, 31
+"""Of an Excel sheet below its line of names; of one of its cells; of its name."""
+NOT_IN_TITLES = str.maketrans(dict.fromkeys("[]:*?/\\", " "))
+
+
+def tables(answer: Answer) -> dict[str, list[Row]]:
+    """The tables of an answer by name, each a list of rows, the main one first."""
+    result, fields = answer.document["result"], dict[tuple[str, ...], list[str]]()
+    found: dict[str, list[Row]] = {}
+    for name, value in result.items():
+        if name in LEFT_OUT or not isinstance(value, list) or not value:
+            continue
+        if all(isinstance(row, Mapping) for row in value):
+            found[name] = _filled(row for one in value for row in _flat(one))
+        elif name in answer.AXES and isinstance(answer[name], np.ndarray):
+            fields.setdefault(answer.axes(name), []).append(name)
+    arrays = {f"by {', '.join(axes)}": _long(answer, axes, fields[axes]) for axes in fields}
+    if "link_flows" in result and answer.network:
+        links = rows_of_links(result, answer.network)
+        arrays["by link"] = [
+            link | {name: row[name] for name in row if name not in ("link", *OF_FLOWS)}
+            for link, row in zip(links, arrays["by link"], strict=True)
+        ]
+    of_one_axis = [
+        f"by {axes[0]}"
+        for axes in sorted(fields, key=lambda axes: -len(fields[axes]))
+        if len(axes) == 1
+    ]
+    main = {name: arrays[name] for name in of_one_axis}
+    figures = {FIGURES: rows} if (rows := _figures(answer)) else {}
+    return {**main, **figures, **arrays, **found}
+
+
+def written(answer: Answer, form: str, table: str | None = None, *, decimal: str = ".") -> bytes:
+    """The file of an answer.
+
+    form: `csv` and `parquet` hold one table, the main one unless `table` names another; `xlsx`
+    (extra `excel`) holds all, a sheet for each, unless `table` names one. decimal: the decimal
+    sign of CSV; with `,` columns are separated by semicolons. NotWritten says what there is.
+    """
+    if form not in FORMATS:
+        raise NotWritten(f"a result is written as {', '.join(FORMATS)}, not as {form}")
+    if decimal not in (".", ",") or (decimal == "," and form != "csv"):
+        raise NotWritten("decimal is a point or, for csv only, a comma")
+    found = tables(answer)
+    if table is not None and table not in found:
+        raise NotWritten(f"this result has no table {table!r}; it has {', '.join(found)}")
+    if form == "xlsx":
+        chosen = found if table is None else {table: found[table]}
+        return _workbook({ABOUT: _about(answer), **chosen})
+    if not found:
+        raise NotWritten("this result has no table: its fields are Parquet files of their own")
+    rows = found[table or next(iter(found))]
+    if form == "parquet":
+        return as_parquet(rows)
+    return BYTE_ORDER_MARK + as_csv(rows, [], decimal)
+
+
+def _about(answer: Answer) -> list[Row]:
+    """What somebody who is given the file has to know of it."""
+    job, price = answer.job, answer.price
+    said = {
+        "answer": job.get("headline"),
+        "job": job["id"],
+        "name": job.get("name"),
+        "kind": job["kind"],
+        "finished at": job.get("finished_at"),
+        "epsilon charged": price.epsilon,
+        "delta charged": price.delta,
+        "mostly noise": answer.mostly_noise,
+        "simulation": bool(job.get("simulation")),
+        "fields in Parquet files of their own": ", ".join(answer.parquet) or None,
+    }
+    return [{"name": name, "value": one} for name, one in said.items() if one is not None]
+
+
+def _figures(answer: Answer) -> list[Row]:
+    """Single numbers and words with their intervals; members of objects by dotted names."""
+    rows: list[Row] = []
+    level = (answer.document["result"].get("uncertainty") or {}).get("level")
+    for name, value in _single(answer.document["result"]):
+        ends = answer.interval(name) if "." not in name and is_number(value) else None
+        lower, upper = ends or (None, None)
+        noise = answer.noise_dominates(name) is True
+        rows.append(
+            {
+                "name": name,
+                "value": float(value) if is_number(value) else None,
+                "text": None if is_number(value) else str(value),
+                "lower": lower,
+                "upper": upper,
+                "level": None if ends is None else level,
+                "mostly_noise": noise,
+            }
+        )
+    return rows
+
+
+def _single(value: Mapping[str, Any], within: str = "") -> Iterable[tuple[str, Any]]:
+    for name, one in value.items():
+        if not within and name in LEFT_OUT:
+            continue
+        if isinstance(one, Mapping):
+            yield from _single(one, f"{within}{name}.")
+        elif isinstance(one, str | int | float):
+            yield f"{within}{name}", one
+        elif isinstance(one, list) and one and all(isinstance(each, str | int) for each in one):
+            yield f"{within}{name}", ", ".join(map(str, one))
+
+
+def _long(answer: Answer, axes: tuple[str, ...], names: list[str]) -> list[Row]:
+    """A row for each position of arrays with the same axes, in their order."""
+    first = answer[names[0]]
+    columns: dict[str, Any] = {}
+    for name in names:
+        value = answer[name]
+        if value.shape != first.shape:  # of another length, so of other positions
+            continue
+        columns[name] = value
+        if (ends := answer.interval(name)) is not None:
+            columns |= {f"{name}_lower": ends[0], f"{name}_upper": ends[1]}
+        noise = np.asarray(answer.noise_dominates(name))
+        if noise.any():
+            by_number = noise.reshape(noise.shape + (1,) * (value.ndim - noise.ndim))
+            columns[f"{name}_mostly_noise"] = np.broadcast_to(by_number, value.shape)
+    called = [answer.labels(axis, size) for axis, size in zip(axes, first.shape, strict=True)]
+    figures = [column.ravel().tolist() for column in columns.values()]
+    return [
+        {**dict(zip(axes, place, strict=True)), **dict(zip(columns, row, strict=True))}
+        for place, row in zip(product(*called), zip(*figures, strict=True), strict=True)
+    ]
+
+
+def _flat(row: Mapping[str, Any]) -> list[Row]:
+    """The rows of an object: one for each object of a list within it, numbered from 0. Lists of
+    anything else are texts."""
+    inner = next(
+        (
+            name
+            for name, one in row.items()
+            if isinstance(one, list) and one and all(isinstance(each, Mapping) for each in one)
+        ),
+        None,
+    )
+    plain = {name: _cell(one) for name, one in row.items() if name != inner}
+    if inner is None:
+        return [plain]
+    return [
+        {**plain, inner: place, **{name: _cell(one) for name, one in each.items()}}
+        for place, each in enumerate(row[inner])
+    ]
+
+
+def _filled(rows: Iterable[Row]) -> list[Row]:
+    """The rows with the columns of all, in the order in which these come; None where one has
+    none."""
+    listed = list(rows)
+    columns = dict.fromkeys(column for row in listed for column in row)
+    return [{column: row.get(column) for column in columns} for row in listed]
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, list) and not any(isinstance(one, list | Mapping) for one in value):
+        return " ".join(map(str, value))
+    return json.dumps(value) if isinstance(value, list | Mapping) else value
+
+
+def _workbook(found: Mapping[str, list[Row]]) -> bytes:
+    """An Excel workbook with a sheet for each table. All texts are texts: none is a formula or a
+    link."""
+    try:
+        import xlsxwriter  # type: ignore[import-untyped] # noqa: PLC0415 - optional
+    except ImportError:
+        raise MissingExtra("xlsxwriter", "excel", "an Excel workbook") from None
+    out, titles = io.BytesIO(), set[str]()
+    with xlsxwriter.Workbook(out, {"in_memory": True}) as book:
+        bold = book.add_format({"bold": True})
+        for name, rows in found.items():
+            if len(rows) > MOST_ROWS:
+                says = f"the table {name} has {len(rows):,} rows, a sheet at most {MOST_ROWS:,}"
+                raise NotWritten(f"{says}: take csv or parquet, with this table")
+            title = name.translate(NOT_IN_TITLES)[:LONGEST_TITLE]
+            if title.lower() in titles:
+                title = f"{title[: LONGEST_TITLE - 3]} {len(titles)}"
+            titles.add(title.lower())
+            sheet = book.add_worksheet(title)
+            columns = list(rows[0])[:MOST_COLUMNS] if rows else []
+            sheet.freeze_panes(1, 0)
+            for place, column in enumerate(columns):
+                sheet.write_string(0, place, column, bold)
+            for line, row in enumerate(rows, 1):
+                for place, column in enumerate(columns):
+                    _write(sheet, line, place, row.get(column))
+    return out.getvalue()
+
+
+def _write(sheet: Any, line: int, place: int, value: Any) -> None:
+    if value is None or (isinstance(value, float) and not np.isfinite(value)):
+        return
+    if isinstance(value, bool | np.bool_):
+        sheet.write_boolean(line, place, bool(value))
+    elif isinstance(value, int | float | np.number):
+        sheet.write_number(line, place, float(value))
+    else:
+        sheet.write_string(line, place, str(value)[:MOST_LETTERS])

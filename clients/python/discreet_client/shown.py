@@ -41,7 +41,7 @@ class Plan(dict[str, Any]):
             verdict = (
                 f"would be refused: the largest request that passes is {spent(binding['largest'])}"
             )
-        rows = [("price", spent(self["price"])), ("protects", str(plan["neighbours"]))]
+        rows = [("price", spent(self["price"])), ("neighbouring datasets", str(plan["neighbours"]))]
         rows += [
             (
                 f"noise on {one['quantity']}",
@@ -52,9 +52,7 @@ class Plan(dict[str, Any]):
         rows += [("expect", sentence) for sentence in plan["advice"]]
         if reusable := self.get("reusable"):
             rows.append(("free of charge", f"ask_again({reusable[0]!r}, …): released already"))
-        return (
-            f"<p>A plan, which spends nothing: <strong>{escape(verdict)}</strong></p>{table(rows)}"
-        )
+        return f"<p>A plan, free: <strong>{escape(verdict)}</strong></p>{table(rows)}"
 
 
 class Budget(dict[str, Any]):

@@ -240,7 +240,6 @@ class Table:
         if not rows.size:
             return
         first, last = rows[np.argmin(self.places[rows])], rows[np.argmax(self.places[rows])]
-        mark = "; found" if "?" in says else ", not"
         found = None if values is None else _shown(values[first])
         more = (
             f" (and {rows.size - 1:,} more like this, up to {self.unit} {self.places[last]})"
@@ -250,7 +249,7 @@ class Table:
         own = self.called.get(column, column)[:LONGEST_NAMED]
         name = column if own == column else f"{own} ({column})"
         where = f"{self.unit} {self.places[first]}, column {name}"
-        detail = f"{where}: {says}{'' if found is None else f'{mark} {found}'}{more}"
+        detail = f"{where}: {says}{'' if found is None else f'; found {found}'}{more}"
         issue = Issue(
             cause=says,
             row=int(self.places[first]),

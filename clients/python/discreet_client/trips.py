@@ -211,7 +211,7 @@ def _check_times(table: Table, public: Mapping[str, Any], rules: Mapping[str, An
 
 
 def _refuse_outside(table: Table, inside: NDArray[np.bool_], periods: int) -> None:
-    says = f"outside of the {periods} public periods (reader.outside: leave_out takes the others)"
+    says = f"outside the {periods} public periods. To skip: reader.outside=leave_out"
     table.refuse(~inside, "time", says, table.columns["time"], "outside")
 
 
@@ -389,7 +389,7 @@ def _counted(table: Table, column: str, first: int, count: int | None) -> Ints:
             raise
         issues = []
         for one in error.issues:
-            says = f"{one.says}; zones with other names need reader.zones (--zones)"
+            says = f"{one.says}. For named zones: reader.zones (--zones FILE)"
             told = replace(one, detail=says)
             if one.about not in OF_NUMBERS:
                 told = replace(told, about="zones", expected=None)
@@ -473,7 +473,7 @@ def _periods(table: Table, public: Mapping[str, Any], rules: Mapping[str, Any]) 
         table.refuse(are_days(values), "time", says, values, "", "2026-11-21T15:00")
     local = found.local
     if place is None:
-        says = "a time without a time zone: say reader.time_zone, such as Europe/Berlin"
+        says = "a time without a time zone. Set reader.time_zone, such as Europe/Berlin"
         values = table.columns["time"]
         table.refuse(local[of], "time", says, values, "time_zone", "Europe/Berlin")
         if start.tzinfo is None:

@@ -1,15 +1,20 @@
 /** The uncertainty that a result states: how far the noise may have moved it, and whether it is mostly noise. */
 
-/** Bounds of an interval, numbers or arrays of the field's shape, null where unknown; `level` is its probability. */
+/**
+ * Bounds of an interval, numbers or arrays of the field's shape, null where unknown; `level` is its probability, `kind`
+ * what it allows for: `noise` alone, `noise_and_bins`, or `confidence` (noise and who is in the data).
+ */
 export interface Interval<T = unknown> {
   lower: T;
   upper: T;
   level: number;
+  kind?: string;
 }
 
 interface Uncertainty {
   level: number;
   values: Record<string, { lower?: unknown; upper?: unknown }>;
+  kinds?: Record<string, string>;
   mostly_noise: boolean;
 }
 
@@ -31,5 +36,7 @@ export function intervalOf<T = unknown>(result: object, field: string): Interval
     const others = Object.keys(said?.values ?? {}).join(", ") || "none";
     throw new RangeError(`the result has no field ${field}; fields with intervals: ${others}`);
   }
-  return said && found ? { lower: found.lower as T, upper: found.upper as T, level: said.level } : undefined;
+  if (!said || !found) return undefined;
+  const kind = said.kinds?.[field];
+  return { lower: found.lower as T, upper: found.upper as T, level: said.level, ...(kind === undefined ? {} : { kind }) };
 }

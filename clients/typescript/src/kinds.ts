@@ -42,7 +42,12 @@ export type Results = Schemas["Results"];
 export interface Certificate {
   guarantee: { type: "approximate_dp" | "pure_dp" | "cryptographic" | "none"; [field: string]: unknown };
   events: Record<string, unknown>[];
+  /** Holds if. */
   assumptions: string[];
+  /** What the guarantee says nothing of. */
+  not_covered?: string[];
+  /** What the answer takes for granted; the guarantee does not rest on it. */
+  model?: string[];
   /** SHA-256 of the result's canonical JSON (RFC 8785), hexadecimal; certificates of older services have none. */
   result_digest?: string;
   /** SHA-256 of the result's Parquet files, by name of the table. */

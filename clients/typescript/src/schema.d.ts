@@ -4268,6 +4268,8 @@ export interface components {
              * @description Of the target policy: over the people in the data, estimated with clipped weights (importance_sampling; its interval is without clips), or the mean of the value function over `initial`, where it is given
              */
             policy_value?: number;
+            /** @description Bounds on the value of the target policy without clipping, with 90 % confidence, whatever was cut off (importance_sampling) */
+            robust_bounds?: components["schemas"]["Range"];
             /**
              * Tables
              * @description Fields with more than a million numbers: left out here and given as Parquet
@@ -4278,8 +4280,6 @@ export interface components {
              * @description What the target policy does, if the dataset's owner has described it
              */
             target_policy?: string;
-            /** @description Bounds on the value of the target policy without clipping, with 90 % confidence, whatever was cut off (importance_sampling) */
-            true_value?: components["schemas"]["Range"];
             /** @description How far the noise may have moved the numbers of this result */
             uncertainty?: components["schemas"]["Uncertainty"];
             /**
@@ -4796,7 +4796,10 @@ export interface components {
         PlanBody: {
             /** Advice */
             advice: string[];
-            /** Assumptions */
+            /**
+             * Assumptions
+             * @description Holds if: what the guarantee takes for granted
+             */
             assumptions: string[];
             /** Events */
             events: {
@@ -4808,10 +4811,20 @@ export interface components {
             iterations: {
                 [key: string]: number;
             };
+            /**
+             * Model
+             * @description What the answer takes for granted; the guarantee does not rest on it
+             */
+            model?: string[];
             /** Neighbours */
             neighbours: string;
             /** Noise */
             noise: components["schemas"]["NoiseSummary"][];
+            /**
+             * Not Covered
+             * @description What the guarantee says nothing of
+             */
+            not_covered?: string[];
             /**
              * Parts By
              * @description The release is a sum that several processes may make, each of a part of the content, with all records of one `person` (`participant`, `trajectory`, `request`) in one part, whichever file they came from: rows are put into parts by a hash of whose they are, before anything is clipped. Absent: one process reads the content as a whole
@@ -6593,8 +6606,15 @@ export interface components {
          */
         Uncertainty: {
             /**
+             * Kinds
+             * @description By field of `values`, what its intervals allow for. `noise`: the noise alone (noise interval, NI). `noise_and_bins`: the noise, and where readings lie in the bins of their states. `confidence`: the noise, and who is in the data (confidence interval, CI)
+             */
+            kinds: {
+                [key: string]: "noise" | "noise_and_bins" | "confidence";
+            };
+            /**
              * Level
-             * @description Probability with which an interval holds what it would be unnoised
+             * @description Probability with which an interval holds the number that it is of
              */
             level: number;
             /**

@@ -76,7 +76,14 @@ class PlanBody(BaseModel):
     resources: Resources
     unit: str
     neighbours: str
-    assumptions: list[str]
+    assumptions: list[str] = Field(description="Holds if: what the guarantee takes for granted")
+    not_covered: list[str] = Field(
+        default_factory=list, description="What the guarantee says nothing of"
+    )
+    model: list[str] = Field(
+        default_factory=list,
+        description="What the answer takes for granted; the guarantee does not rest on it",
+    )
     advice: list[str]
     exposure: Exposure | None = Field(
         default=None, description="What agents can learn about each other from opened sums"

@@ -29,7 +29,7 @@ from discreet.cli.roads import in_the_fields_form, roads_of, roads_of_answer
 from discreet.cli.servers import client_of, settings_of, with_id, with_network, without_a_server
 from discreet.cli.servers import job_id as job_id_of
 from discreet.cli.showing import progress_bar, show_jobs, show_submitted, tell
-from discreet.cli.showing_answers import show_answer
+from discreet.cli.showing_answers import show_answer, show_comparison
 from discreet.cli.texts import printable
 from discreet.errors import DiscreetError, InvalidInput
 from discreet_client.servers import kept_key, running
@@ -294,10 +294,17 @@ def result(
         str | None,
         typer.Option(
             "--format",
-            help="Format of --out, which then holds only a part: link flows as csv, geojson, gmns "
-            "(link.csv) or parquet; demand and skims as omx; the users of chosen links as "
-            "select-link (CSV); of a demand response the signal as signal (CSV) or openadr-signal "
-            "(an event), the expected load as openadr (a report)",
+            help="Format of --out, for every result xlsx (all tables), csv or parquet (one table); "
+            "of routing also link flows as geojson or gmns (link.csv), demand and skims as omx, "
+            "the users of chosen links as select-link (CSV); of a demand response the signal as "
+            "signal (CSV) or openadr-signal (an event), the expected load as openadr (a report)",
+        ),
+    ] = None,
+    table: Annotated[
+        str | None,
+        typer.Option(
+            help="With --format csv, parquet or xlsx: which table, such as figures; the refusal "
+            "of an unknown name says which there are"
         ),
     ] = None,
     decimal: Annotated[
@@ -319,16 +326,44 @@ def result(
     as_json: JsonFlag = False,
 ) -> None:
     """Show the result and the certificate of a job."""
-    if form is not None and out is None:
+    if (form or table) is not None and out is None:
         raise typer.BadParameter("say into which file, with --out", param_hint="--format")
+    if table is not None and form is None:
+        raise typer.BadParameter("say the format, with --format", param_hint="--table")
     with client_of(state, server, key) as client:
         answer = client.result(job_id_of(client, job_id))
         if form is not None and out is not None:
-            out.write_bytes(in_the_fields_form(client, answer, form, decimal, start))
+            out.write_bytes(in_the_fields_form(client, answer, form, decimal, start, table))
         roads = None if as_json else roads_of_answer(client, answer)
     if out is not None and form is None:
         out.write_text(json.dumps(answer, separators=(",", ":")))
     tell(answer, as_json, lambda: show_answer(answer, out, roads))
+
+
+@app.command()
+def compare(
+    before: Annotated[str, typer.Argument(help="Id or name of a job")],
+    now: Annotated[str, typer.Argument(help="Id or name of another job of the same kind")],
+    out: Annotated[
+        Path | None, typer.Option(help="Write all differences to this file, as CSV")
+    ] = None,
+    state: StateOption = None,
+    server: ServerOption = None,
+    key: KeyOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Compare the answers of two jobs, such as those of two months: every figure and, of routing,
+    every link. Differences have intervals where both answers are of releases of their own."""
+    from discreet_client.comparison import compare as differences  # noqa: PLC0415 - for this alone
+
+    with client_of(state, server, key) as client:
+        try:
+            found = differences(*(client.answer(job_id_of(client, one)) for one in (before, now)))
+        except ValueError as error:
+            raise InvalidInput(str(error)) from None
+    if out is not None:
+        out.write_bytes(found.as_csv())
+    tell(found.as_json(), as_json, lambda: show_comparison(found))
 
 
 @app.command()

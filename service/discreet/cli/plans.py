@@ -14,6 +14,9 @@ from discreet.cli.showing import console
 from discreet.cli.texts import printable
 from discreet.errors import DiscreetError
 
+THREE_LISTS = {"assumptions": "holds if", "not_covered": "not covered", "model": "model"}
+"""What a guarantee rests on, what it says nothing of, and what the answer alone rests on."""
+
 
 def offered(planned: Mapping[str, Any], mode: str, *, anew: bool) -> None:
     """Tell of jobs that have released what is asked, before it is paid for again. Unless that is
@@ -24,24 +27,21 @@ def offered(planned: Mapping[str, Any], mode: str, *, anew: bool) -> None:
         return
     anew = anew or mode == "simulation"
     says = (
-        f"{reusable[0]} has released this already: discreet ask {reusable[0]} --set @FILE asks it "
-        "again at price 0, with the other fields of this job"
+        f"{reusable[0]} released this{_warning(planned)}. Free: discreet ask {reusable[0]} --set "
+        "@FILE, with the other fields of this job."
     )
-    says += _warning(planned)
     at_terminal = sys.stdin.isatty() and console.is_terminal
     if not (anew or at_terminal):
-        raise DiscreetError(
-            f"{says}; --anew releases it once more, for its price. Nothing was submitted"
-        )
+        raise DiscreetError(f"Not submitted: {says} Pay again: --anew")
     console.print(says, highlight=False, soft_wrap=True)
     if not anew:
-        typer.confirm("Release it once more, for its price?", abort=True, err=True)
+        typer.confirm("Release again and pay again?", abort=True, err=True)
 
 
 def _warning(planned: Mapping[str, Any]) -> str:
     """What is to be known of the first job that a plan offers to ask again."""
     noisy = planned["reusable"][0] in planned.get("reusable_noise", ())
-    return "; its answer is mostly noise, and other answers from it may be too" if noisy else ""
+    return " (its answer is mostly noise; other answers from it may be too)" if noisy else ""
 
 
 def show_plan(answer: Mapping[str, Any], *, simulation: bool = False) -> None:
@@ -49,12 +49,11 @@ def show_plan(answer: Mapping[str, Any], *, simulation: bool = False) -> None:
     are not."""
     if reusable := answer.get("reusable"):
         Console().print(
-            f'{reusable[0]} has released this already: discreet ask {reusable[0]}, or "release": '
-            f'"{reusable[0]}"'
-            f" instead of the dataset, asks it again at price 0{_warning(answer)}",
+            f"Already released by {reusable[0]}{_warning(answer)}. Reuse free: discreet ask "
+            f'{reusable[0]}, or "release": "{reusable[0]}" instead of the dataset',
             highlight=False,
         )
-    table = Table("quantity", "noise", "standard deviation", title="Nothing was spent")
+    table = Table("quantity", "noise", "standard deviation", title="Noise")
     for noise in answer["plan"]["noise"]:
         table.add_row(
             noise["quantity"], noise["distribution"], f"{noise['standard_deviation']:.4g}"
@@ -73,27 +72,25 @@ def show_plan(answer: Mapping[str, Any], *, simulation: bool = False) -> None:
             "noise is added"
         )
         out.print(
-            f"{says}; of private data {price}, to protect {answer['plan']['neighbours']}",
+            f"{says}; of private data {price}, with neighbouring datasets: "
+            f"{answer['plan']['neighbours']}",
             highlight=False,
         )
     else:
-        out.print(f"price: {price}")
-        out.print(f"protects: {answer['plan']['neighbours']}")
-    unit = answer["plan"].get("parts_by")
-    if unit not in (None, "request"):  # each row of which is one
-        says = (
-            f"read: all rows of a {unit} together, whichever files they came from, before anything "
-            f"is clipped; many rows are put into parts by a hash of the {unit}"
+        out.print(
+            f"price: {price}. Free to check; submitting reserves it whole before data are read",
+            highlight=False,
         )
-        out.print(says, highlight=False, soft_wrap=True)
-    if taken := answer["plan"].get("assumptions"):
-        out.print("assumed to be true:")
-    for sentence in taken or ():
-        out.print(f"- {printable(sentence)}", markup=False, highlight=False)
+        out.print(f"neighbouring datasets: {answer['plan']['neighbours']}")
+    for field, title in THREE_LISTS.items():
+        if said := answer["plan"].get(field):
+            out.print(f"{title}:")
+        for sentence in said or ():
+            out.print(f"- {printable(sentence)}", markup=False, highlight=False)
     if exposure := answer["plan"].get("exposure"):
         out.print(f"exposure: {exposure['sentence']}")
     if advice := answer["plan"]["advice"]:
-        out.print("what to expect, from public figures:")
+        out.print("expected, from public figures:")
     for sentence in advice:
         out.print(f"- {sentence}")
     if (others := answer.get("asked_again")) is not None:
@@ -102,7 +99,7 @@ def show_plan(answer: Mapping[str, Any], *, simulation: bool = False) -> None:
         out.print(ends["sentence"], highlight=False, soft_wrap=True)
     admitted = answer.get("admitted", True)
     if waits := answer.get("waits"):
-        says = "it would wait" if admitted else "it would be refused"
+        says = "would wait for budget" if admitted else "would be refused"
         out.print(f"{says}: {printable(waits['detail'])}", style="bold yellow", highlight=False)
     elif not admitted:
         out.print(f"over budget: {_over(answer['binding'])}", style="bold yellow", highlight=False)
@@ -120,8 +117,5 @@ def _over(binding: Mapping[str, Any]) -> str:
 def asked_again(fields: Sequence[str]) -> str:
     """What may be asked of a release for nothing, before it is paid for."""
     if not fields:
-        return (
-            "afterwards: nothing else can be asked of it for free; another question is another "
-            "release"
-        )
-    return f"free afterwards: discreet ask JOB --set FIELD=VALUE, with another {', '.join(fields)}"
+        return "no free follow-ups: another question is a new release at its own price"
+    return f"free follow-ups: discreet ask JOB --set FIELD=VALUE, with another {', '.join(fields)}"

@@ -59,7 +59,13 @@ def show_busiest(result: Mapping[str, Any], roads: Mapping[str, Any], screen: Co
     for row in rows:
         level = (result.get("uncertainty") or {}).get("level", 0.9)
         ends = (row.get("flow_lower"), row.get("flow_upper"))
-        flow = intervals.with_interval(row["flow"], *ends, level, noise=row["noise"])
+        flow = intervals.with_interval(
+            row["flow"],
+            *ends,
+            level,
+            noise=row["noise"],
+            kind=intervals.kind_of(result, "link_flows"),
+        )
         if row.get("determined") is False:
             flow += " (not determined)"
         names = (Text(printable(str(row[field]))) for field in ("name", "from_node", "to_node"))
@@ -70,11 +76,7 @@ def show_busiest(result: Mapping[str, Any], roads: Mapping[str, Any], screen: Co
 def show_law(result: Mapping[str, Any], screen: Console) -> None:
     """By which law the travel times of a result grow, in its own sentence."""
     if law := result.get("latency_law"):
-        screen.print(
-            Text(
-                f"{printable(str(law))}. Another law can be applied to what was released, for free."
-            )
-        )
+        screen.print(Text(f"{printable(str(law))}."))
 
 
 def show_changes(result: Mapping[str, Any], roads: Mapping[str, Any], screen: Console) -> None:
@@ -95,7 +97,9 @@ def show_changes(result: Mapping[str, Any], roads: Mapping[str, Any], screen: Co
             (row.get("change_lower"), row.get("change_upper")),
         )
         text = (
-            intervals.with_interval(moved, *ends, row["level"])
+            intervals.with_interval(
+                moved, *ends, row["level"], kind=intervals.kind_of(result, "link_flow_changes")
+            )
             if ends[0] is not None and ends[1] is not None
             else intervals.plain(moved, 3)
         )
@@ -112,11 +116,22 @@ def in_the_fields_form(
     form: str,
     decimal: str = ".",
     start: str | None = None,
+    table: str | None = None,
 ) -> bytes:
-    """The file of a result's demand, of its link flows on the network that its job held or named
-    (`decimal`: of CSV), or of the signal of loads, or what they draw from `start` on."""
-    from discreet_client import flows  # noqa: PLC0415 - for this alone
+    """The file of a result's tables (`table`: one of them; `decimal`: of CSV), of its demand, of
+    its link flows on the network that its job held or named, or of the signal of loads, or what
+    they draw from `start` on."""
+    from discreet_client import flows, results  # noqa: PLC0415 - for this alone
 
+    if form in results.FORMATS:
+        try:
+            whole = client.answer(answer["job"]["id"])
+            return results.written(whole, form, table, decimal=decimal)
+        except flows.NotWritten as error:
+            raise InvalidInput(str(error)) from None
+    if table is not None:
+        says = f"--table goes with --format {', '.join(results.FORMATS)}, not with {form}"
+        raise InvalidInput(says)
     if form in ("openadr", "openadr-signal", "signal"):
         return _of_loads(client, answer, form, start)
     if form == "omx":

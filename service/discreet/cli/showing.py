@@ -23,6 +23,8 @@ console = Console(stderr=True)
 ID_LETTERS = 30
 MOST_COLUMNS = 8
 """Of a file that is looked at, in a line."""
+STATES = {"waiting": "waiting\nfor budget", "awaiting_agents": "waiting\nfor agents"}
+"""States of jobs whose name does not say what they wait for, in two lines of their column."""
 JOB_COLUMNS = (
     Column("id", no_wrap=True, width=ID_LETTERS),
     Column("kind and name", overflow="fold", width=22),
@@ -109,7 +111,8 @@ def show_jobs(found: Sequence[Mapping[str, Any]]) -> None:
         table.add_row(
             f"{job['id']}\n{_minute(job['created_at'])}",
             as_said(job["kind"] if name is None else f"{job['kind']}\n{name}"),
-            job["state"] + ("\nmostly noise" if job.get("mostly_noise") else ""),
+            STATES.get(job["state"], job["state"])
+            + ("\nmostly noise" if job.get("mostly_noise") else ""),
             "simulation" if job.get("simulation") else f"{job['price']['epsilon']:.9g}",
         )
         screen.print(table)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
@@ -14,6 +14,9 @@ from discreet.cli.rehearsed import show_rehearsal
 from discreet.cli.roads import show_busiest, show_changes, show_law
 from discreet.cli.texts import printable
 from discreet_client import intervals
+
+if TYPE_CHECKING:
+    from discreet_client.comparison import Comparison, Difference
 
 FEW = 6
 """Numbers of a result that are shown as they are."""
@@ -49,6 +52,42 @@ def _show_left(budgets: Sequence[Mapping[str, Any]], screen: Console) -> None:
         )
 
 
+MOST_COMPARED = 10
+"""Links of a comparison that are shown."""
+
+
+def show_comparison(found: Comparison) -> None:
+    """The figures of two answers, and the links whose flows differ most."""
+    screen = Console()
+    for title, rows in (("What changed", found.figures), ("Links", found.links[:MOST_COMPARED])):
+        if not rows:
+            continue
+        table = Table("", title=title)
+        for column in ("before", "now", "change"):
+            table.add_column(column, justify="right")
+        for row in rows:
+            figures = (
+                "" if one is None else intervals.plain(one, 4) for one in (row.before, row.now)
+            )
+            table.add_row(Text(printable(row.name)), *figures, _change_of(row, found))
+        screen.print(table)
+    if len(found.links) > MOST_COMPARED:
+        more = f"{len(found.links) - MOST_COMPARED:,} more links: --out FILE, or --json"
+        screen.print(more, highlight=False)
+    for note in found.notes:
+        screen.print(f"{note}.", highlight=False, soft_wrap=True)
+
+
+def _change_of(row: Difference, found: Comparison) -> str:
+    if row.change is None:
+        return ""
+    sign = "+" if row.change > 0 else ""
+    if row.lower is None or row.upper is None or found.level is None:
+        return f"{sign}{intervals.plain(row.change, 3)}"
+    kind = {"kind": found.kind}
+    return sign + intervals.with_interval(row.change, row.lower, row.upper, found.level, **kind)
+
+
 def show_answer(
     answer: Mapping[str, Any],
     out: Path | None,
@@ -61,9 +100,9 @@ def show_answer(
     `fields`: of a rehearsal, what is published of the fields of what was rehearsed."""
     screen = Console()
     if intervals.is_mostly_noise(answer["result"]):
-        screen.print(intervals.MOSTLY_NOISE, style="bold yellow")
+        screen.print(f"{intervals.MOSTLY_NOISE}.", style="bold yellow")
     if intervals.is_not_converged(answer["result"]):
-        screen.print(intervals.NOT_CONVERGED, style="bold yellow")
+        screen.print(f"{intervals.NOT_CONVERGED}.", style="bold yellow")
     # There is no job of a rehearsal without a server.
     if headline := answer.get("job", {}).get("headline"):
         screen.print(Text(headline, style="bold"))
@@ -123,14 +162,14 @@ def show_answer(
             screen.print(
                 f"certificate: follows from what {first['job']} released, which was charged "
                 f"epsilon {own['epsilon']:.9g}, delta {own['delta']:.9g}; nothing more was "
-                f"charged; protects {own['neighbours']}"
+                f"charged; neighbouring datasets: {own['neighbours']}"
             )
     elif guarantee["type"] == "cryptographic":
         screen.print(f"certificate: cryptographic; protects {guarantee['neighbours']}")
     else:
         delta = f", delta {guarantee['delta']:.9g}" if guarantee["delta"] else ""
         screen.print(
-            f"certificate: epsilon {guarantee['epsilon']:.9g}{delta}; protects "
+            f"certificate: epsilon {guarantee['epsilon']:.9g}{delta}; neighbouring datasets: "
             f"{guarantee['neighbours']}"
         )
     if exposure := answer["certificate"].get("exposure"):

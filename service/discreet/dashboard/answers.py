@@ -155,7 +155,11 @@ def _read(
         charts_module(problem["kind"]), "row_names", lambda problem, result, field: None
     )
     told = [
-        (one.name, one.words(called(problem, result, one.name)), intervals.is_number(one.value))
+        (
+            one.name,
+            intervals.spelt_out(one.words(called(problem, result, one.name))),
+            intervals.is_number(one.value),
+        )
         for one in intervals.stated(result)
     ]
     try:

@@ -164,6 +164,7 @@ environment.globals.update(
     round_epsilon=rounding.epsilon,
     round_delta=rounding.delta,
     not_converged_sentence=intervals.NOT_CONVERGED,
+    mostly_noise_sentence=intervals.MOSTLY_NOISE,
     at_place=words.at_place,
 )
 environment.filters.update(
@@ -176,6 +177,7 @@ environment.filters.update(
     pretty=pretty,
     event_words=words.event,
     change=words.change,
+    state=words.state,
     kind=words.kind,
     made_up=words.made_up,
     words=lambda text: str(text).replace("_", " "),
@@ -186,6 +188,7 @@ environment.filters.update(
     field=words.field,
     factor=rounding.factor,
     gained=intervals.combined,
+    spelt_out=intervals.spelt_out,
     with_code=with_code,
     place=place,
     as_labelled=as_labelled,

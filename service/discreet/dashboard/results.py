@@ -22,7 +22,7 @@ from starlette.responses import Response
 from discreet.dashboard import assets
 from discreet.dashboard.pages import HEADERS, environment, render
 from discreet.dashboard.sessions import CurrentViewer, Viewer
-from discreet.errors import InvalidInput, NotFound
+from discreet.errors import Conflict, InvalidInput, NotFound
 from discreet.figures.charts import Chart
 from discreet.figures.timelines import session_chart
 from discreet.problems.charts import charts_module
@@ -34,6 +34,11 @@ from discreet.web.drawings import Drawn, drawn
 from discreet.web.responses import resource
 from discreet.web.results import result_text
 from discreet.web.security import CurrentServices
+from discreet_client.answers import answer_of
+from discreet_client.flows import NotWritten
+from discreet_client.results import written
+
+EXCEL = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 
 router = APIRouter(include_in_schema=False)
 
@@ -201,6 +206,26 @@ async def download_result(
     response = resource(request, await result_text(services, viewer.principal, job_id))
     response.headers.update(_download(f"{job_id}.json"))
     return response
+
+
+@router.get("/jobs/{job_id}/result.xlsx")
+async def download_workbook(
+    job_id: str, services: CurrentServices, viewer: CurrentViewer
+) -> Response:
+    """The result as an Excel workbook, a sheet for each of its tables."""
+    found = await drawn(services, viewer.principal, job_id)
+    job = jobs.view(found.row, viewer.principal)
+    workbook = await anyio.to_thread.run_sync(_workbook, found, job)
+    return Response(workbook, media_type=EXCEL, headers=_download(f"{job_id}.xlsx"))
+
+
+def _workbook(found: Drawn, job: Mapping[str, Any]) -> bytes:
+    answer = answer_of({"job": job, "result": found.result}, {})
+    answer.network = found.row["problem"].get("network") or {}
+    try:
+        return written(answer, "xlsx")
+    except NotWritten as error:
+        raise Conflict(str(error), code="no_result") from None
 
 
 @router.get("/jobs/{job_id}/result/{table}.parquet")

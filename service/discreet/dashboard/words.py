@@ -74,6 +74,14 @@ CHANGES = {
 }
 """What entries of the audit log say was done."""
 
+STATES = {"waiting": "waiting for budget", "awaiting_agents": "waiting for agents"}
+"""States of jobs whose name does not say what they wait for."""
+
+
+def state(name: str) -> str:
+    """The state of a job in words."""
+    return STATES.get(name, name.replace("_", " "))
+
 
 def change(action: str) -> str:
     """A change in words; of a later version by its name."""

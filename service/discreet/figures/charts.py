@@ -139,10 +139,7 @@ def noise_of(plan: dict[str, Any]) -> str:
     for one in plan.get("noise", ()):  # the first says enough: others differ in scale alone
         kind = distribution(one["distribution"])
         deviation = f"{one['standard_deviation']:.3g}"
-        return (
-            f" What was released has {kind} noise of standard deviation {deviation} on "
-            f"{one['quantity']}."
-        )
+        return f" Noise standard deviation {deviation} ({kind}) on {one['quantity']}."
     return ""
 
 

@@ -70,7 +70,7 @@ others."""
 
 EXTERNAL = (
     "DISCREET_DATABASE_URL names a PostgreSQL of your own: back it up with its own tools "
-    "(docs/operations.md), and keep a copy of the secrets file"
+    "(docs/backup.md), and keep a copy of the secrets file"
 )
 
 

@@ -201,7 +201,7 @@ def sentence(error: Mapping[str, Any]) -> str:
             return "a finite number is needed"
         case "too_short":
             return (
-                f"at least {_counted(context['min_length'], 'item')} needed, not "
+                f"at least {_counted(context['min_length'], 'item')} needed; found "
                 f"{context['actual_length']}"
             )
         case "too_long":
@@ -282,7 +282,7 @@ def _meaning(holder: Schema | None, name: object) -> str:
 
 
 def _joined(details: Sequence[str]) -> Iterator[str]:
-    """The needs of several branches of a union in one sentence: `text is needed, not 3` and its
+    """The needs of several branches of a union in one sentence: `text is needed; found 3` and its
     like differ in the middle."""
     different = list(dict.fromkeys(details))
     alternatives = [one.partition(" is needed") for one in different]
@@ -300,19 +300,19 @@ def _instead(value: object) -> str:
     """What was sent instead of what is needed."""
     match value:
         case None:
-            return ", not null"
+            return "; found null"
         case bool():
-            return f", not {str(value).lower()}"
+            return f"; found {str(value).lower()}"
         case float() if not math.isfinite(value):
-            return ", not NaN" if math.isnan(value) else ", not an infinite number"
+            return "; found NaN" if math.isnan(value) else "; found an infinite number"
         case int() | float() if len(str(value)) <= MOST_NAMES:
-            return f", not {value}"
+            return f"; found {value}"
         case str():
-            return ", not text" if value else ", not an empty text"
+            return "; found text" if value else "; found an empty text"
         case list():
-            return ", not an array"
+            return "; found an array"
         case dict():
-            return ", not an object"
+            return "; found an object"
     return ""
 
 

@@ -28,8 +28,7 @@ from discreet_client.federation.evidence import unsigned
 from discreet_client.secure_sum import Unacceptable
 
 FAILURE_ASSUMPTION = (
-    "an attempt that died before its release was stored revealed nothing, and its death did not "
-    "depend on the data or the noise"
+    "crashes before a stored release reveal nothing and do not depend on the data or the noise"
 )
 POST_PROCESSING = "post_processing"
 """The guarantee of what follows from earlier releases alone: nothing beyond theirs is given
@@ -38,11 +37,13 @@ FOLLOWED = ("job", "release_digest", "guarantee", "price", "ledger_entry", "publ
 """What the certificate of an answer says of each job that was asked again, as that job's own says
 it."""
 FREE = ("none", "cryptographic")  # guarantees that have no epsilon and charge no account
-ACCOUNTS_ASSUMPTION = "what other accounts give away about the same people adds to this price"
 TIMING_ASSUMPTION = (
-    "the step on the data was padded to {quantum:g} s, and opening the content to its part of "
-    "that: times that follow from public figures; where a busy machine took longer, to that time "
-    "doubled as often as was needed, and how often may tell how large the content is"
+    "data access was padded to {quantum:g} s, and opening the data to its part of that: times from "
+    "public figures, doubled as needed on a busy machine"
+)
+NOT_COVERED = (
+    "other budgets on the same people: losses add up",
+    "how often a busy machine doubled the padding: it may tell how large the data are",
 )
 
 _NO_OBJECTS: Mapping[str, Mapping[str, str]] = {}
@@ -57,6 +58,8 @@ def certificate(
     events: Sequence[Mapping[str, Any]],
     filters: Sequence[str],
     assumptions: Sequence[str],
+    not_covered: Sequence[str] = (),
+    model: Sequence[str] = (),
     versions: Mapping[str, str],
     ledger_entries: Sequence[Mapping[str, Any]],
     job: str,
@@ -73,16 +76,18 @@ def certificate(
     source: Mapping[str, Any] | None = None,
     public_digest: str | None = None,
 ) -> dict[str, Any]:
-    """An unsigned certificate. With no events nothing was released by a mechanism: what holds then
-    is the cryptography of the protocol, whose assumptions say what it reveals to whom.
-    `result_digest` and `tables` (by name) are SHA-256, hexadecimal, of the result's canonical JSON
-    and of its Parquet files, `headline_digest` is `digest_of_headline`, `problem_digest` of the
-    problem's canonical JSON, where it is public, `release_digest` of what the mechanisms released,
-    where that is kept; `objects` are those of the public objects that the problem holds, by field,
-    with the ids that they are stored under; `follows_from` are the certificates of jobs that were
-    asked again; `federation` names roster and transcript, `cryptographic` the protocol that hides
-    what agents send, `exposure` what they find out of each other all the same; `source` the blocks
-    that were read; `public_digest` is that of the public part of the data, as the plan has it."""
+    """An unsigned certificate. `assumptions` are what the guarantee holds under, `not_covered`
+    what it says nothing of, `model` what the answer alone rests on. With no events nothing was
+    released by a mechanism: what holds then is the cryptography of the protocol, whose assumptions
+    say what it reveals to whom. `result_digest` and `tables` (by name) are SHA-256, hexadecimal,
+    of the result's canonical JSON and of its Parquet files, `headline_digest` is
+    `digest_of_headline`, `problem_digest` of the problem's canonical JSON, where it is public,
+    `release_digest` of what the mechanisms released, where that is kept; `objects` are those of
+    the public objects that the problem holds, by field, with the ids that they are stored under;
+    `follows_from` are the certificates of jobs that were asked again; `federation` names roster
+    and transcript, `cryptographic` the protocol that hides what agents send, `exposure` what they
+    find out of each other all the same; `source` the blocks that were read; `public_digest` is
+    that of the public part of the data, as the plan has it."""
     kind = (
         POST_PROCESSING
         if follows_from and not simulation
@@ -104,6 +109,8 @@ def certificate(
         "accountant": "sum of the events' exact prices",
         "filter": list(filters),
         "assumptions": list(assumptions),
+        **({} if not not_covered else {"not_covered": list(not_covered)}),
+        **({} if not model else {"model": list(model)}),
         "versions": dict(versions),
         "ledger_entry": [dict(entry) for entry in ledger_entries],
         "result_digest": result_digest,
@@ -601,7 +608,14 @@ def entry(
                 "privacy_unit_details": "Adjacent datasets differ by this: "
                 f"{guarantee['neighbours']}.",
                 "privacy_parameters": parameters,
-                "privacy_parameters_details": " ".join(_sentences(body["assumptions"])),
+                "privacy_parameters_details": " ".join(
+                    _sentences(
+                        [
+                            *body["assumptions"],
+                            *(f"not covered: {one}" for one in body.get("not_covered", ())),
+                        ]
+                    )
+                ),
             },
             "deployment_model": {
                 "model_name": "Federated" if federated else "Central",

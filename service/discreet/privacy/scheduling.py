@@ -20,8 +20,8 @@ of them.
 
 Everything here is a function of prices, caps, blocks, names and times: of what was released or
 asked before and of public facts, never of private data. On that rests the guarantee of sources
-(docs/sources.md): whether and when a job runs tells nothing of a record. No clock is read here,
-and all amounts are integers, so the same past makes the same decisions, in the service as in
+(docs/theory/sources.md): whether and when a job runs tells nothing of a record. No clock is read
+here, and all amounts are integers, so the same past makes the same decisions, in the service as in
 `benchmarks/scheduling.py`, which simulates it with this code.
 """
 

@@ -12,8 +12,13 @@ from typing import Any
 
 from discreet.problems import JOBS
 from discreet.problems.base import Problem
-from discreet.problems.results import LONGEST_STORED, Headline, headline, properties_of
+from discreet.problems.results import Headline, headline, properties_of
 from discreet_client import intervals
+
+LONGEST_STORED = 200
+"""Characters of a sentence that the database keeps. Kinds make none that is longer."""
+NOT_OPTIMAL = "Not optimal. "
+"""Before an answer of a result that is no optimum and does not say so itself."""
 
 
 def headlines_of(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Headline]:
@@ -29,9 +34,9 @@ def headlines_of(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[
 
 
 def stored_headline(problem: Mapping[str, Any], result: Mapping[str, Any]) -> str | None:
-    """The first sentence for lists of jobs; one of a result that is no optimum says so first. A
-    sentence that cannot be made is no reason to lose a result that was paid for: there is none
-    then."""
+    """The first sentence, whole, for lists of jobs; one of a result that is no optimum says so
+    first. A sentence that cannot be made is no reason to lose a result that was paid for: there is
+    none then."""
     try:
         found = headlines_of(problem, result)
     except Exception:  # whoever opens the job's page makes it again, and logs why it cannot be made
@@ -39,23 +44,9 @@ def stored_headline(problem: Mapping[str, Any], result: Mapping[str, Any]) -> st
     if not found:
         return None
     said = found[0]
-    if intervals.is_not_converged(result):
-        said = replace(said, before=f"Not converged: {said.before}")
-    return _shortened(said)
-
-
-def _shortened(said: Headline) -> str:
-    """The sentence in `LONGEST_STORED` characters: its figure stays, which is the answer."""
-    if len(said.text) <= LONGEST_STORED:
-        return said.text
-    room = LONGEST_STORED - 1 - len(said.before) - len(said.figure)
-    if room >= 0 or not said.figure:
-        words = said.text[: LONGEST_STORED - 1]
-        return (
-            f"{words[: max(words.rfind(' '), len(said.before) + len(said.figure))].rstrip(' ,')}…"
-        )
-    begin = said.before[: max(LONGEST_STORED - 3 - len(said.figure), 0)]
-    return f"{begin}… {said.figure}…"[:LONGEST_STORED]
+    if intervals.is_not_converged(result) and "not optimal" not in said.text.lower():
+        said = replace(said, before=f"{NOT_OPTIMAL}{said.before}")
+    return said.text if len(said.text) <= LONGEST_STORED else None
 
 
 def _first_number(kind: type[Problem] | None, result: Mapping[str, Any]) -> list[Headline]:

@@ -107,13 +107,11 @@ def _attempt(
     if expected.lacks:
         others = ", ".join(one.quantity for one in known if not one.lacks)
         says = (
-            f"no public figure says {expected.lacks}. Without it ask around an earlier release "
-            "(--around JOB)"
+            f"cannot predict {expected.quantity}: no public figure says {expected.lacks}. Or use "
+            "--around JOB, an earlier release"
         )
-        says += f", or of {others}, as a number (--quantity, --within)" if others else ""
-        raise InvalidInput(
-            f"nothing is promised about {expected.quantity}: {says}", pointer=f"{POINTER}/quantity"
-        )
+        says += f"; or predict {others}, as a number (--quantity, --within)" if others else ""
+        raise InvalidInput(says, pointer=f"{POINTER}/quantity")
     return Attempt(budget, plan, expected, expected.promised / _asked(accuracy, expected))
 
 

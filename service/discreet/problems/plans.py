@@ -34,7 +34,7 @@ slower than that."""
 
 def sized(most: str) -> str:
     """The assumption that a content is within the bounds for which a release's time is planned."""
-    return f"durations reveal nothing about contents of up to {most}; registration takes no more"
+    return f"running time is independent of data up to {most}, the registration limit"
 
 
 class Resources(Frozen):
@@ -172,7 +172,16 @@ class Plan(Frozen):
     )
     unit: str
     neighbours: str
-    assumptions: tuple[str, ...] = ()
+    assumptions: tuple[str, ...] = Field(
+        default=(), description="Holds if: what the guarantee takes for granted"
+    )
+    not_covered: tuple[str, ...] = Field(
+        default=(), description="Not covered: what the guarantee says nothing of"
+    )
+    model: tuple[str, ...] = Field(
+        default=(),
+        description="Model: what the answer takes for granted. The guarantee does not rest on it",
+    )
     advice: tuple[str, ...] = Field(
         default=(), description="What to expect from the answer, by public figures"
     )

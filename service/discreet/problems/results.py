@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Annotated, Any, NotRequired, Self
+from typing import Annotated, Any, Literal, NotRequired, Self
 
 import numpy as np
 import pyarrow as pa
@@ -35,6 +35,12 @@ INTERVALS: Any = Field(
 its solver."""
 
 
+IntervalKind = Literal["noise", "noise_and_bins", "confidence"]
+"""As `discreet_client.intervals.KINDS` names them."""
+NOISE: IntervalKind = "noise"
+CONFIDENCE: IntervalKind = "confidence"
+
+
 class Interval(TypedDict):
     """Two numbers, or two arrays of the field's shape; null where nothing can be said."""
 
@@ -48,12 +54,21 @@ class Uncertainty(TypedDict):
 
     level: Annotated[
         float,
-        Field(description="Probability with which an interval holds what it would be unnoised"),
+        Field(description="Probability with which an interval holds the number that it is of"),
     ]
     values: Annotated[
         dict[str, Interval],
         Field(
             description="By field of the result; a field without an entry has no honest interval"
+        ),
+    ]
+    kinds: Annotated[
+        dict[str, IntervalKind],
+        Field(
+            description="By field of `values`, what its intervals allow for. `noise`: the noise "
+            "alone (noise interval, NI). `noise_and_bins`: the noise, and where readings lie in "
+            "the bins of their states. `confidence`: the noise, and who is in the data (confidence "
+            "interval, CI)"
         ),
     ]
     noise_dominates: Annotated[
@@ -278,11 +293,8 @@ NO_SIGN = "Sign undetermined."
 NOT_FROM_ZERO = "Not distinguishable from 0."
 NONZERO = "Nonzero; size uncertain."
 NO_INTERVAL = "No interval available."
-NOISE, CONFIDENCE = "NI", "CI"
-"""Kinds of intervals: noise interval, of the noise alone; confidence interval, of noise and who
-came."""
-LONGEST, LONGEST_STORED = 120, 200
-"""Characters of an answer, and of the one that lists of jobs keep."""
+LONGEST = 120
+"""Characters of a sentence."""
 SHOWN = 0.01
 """In parts of an interval's width: what is nearer to 0 than that is written as 0."""
 SIZES = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"))
@@ -322,28 +334,23 @@ def headline(
 
 
 def figure(result: Mapping[str, Any], name: str, kind: str = "", between: str = "") -> str:
-    """A number of the result with its interval, large ones in millions: `7.48 million (7.3 to 7.6,
-    90 %)`; with the `kind` of the interval, `NOISE` or `CONFIDENCE`, `7.48 million (90 % NI:
-    7.3–7.6)`, and `between` both what the number is of."""
+    """A number of the result with its interval, large ones in millions: `7.48 million (90 % NI:
+    7.30–7.60)`. `between`: what the number is of, before the interval; `kind`: of the interval, if
+    not the one that the result states."""
     value, said = result[name], _stated(result, name)
     lower, upper = (None, None) if said is None else (said.lower, said.upper)
-    level, noise = (0.9, False) if said is None else (said.level, said.all_noise)
+    level, noise = (LEVEL, False) if said is None else (said.level, said.all_noise)
     size, word = next(((size, word) for size, word in SIZES if abs(value) >= size), (1, ""))
+    between = f"{word and ' '}{word}{between}"
     if word:
         value, lower, upper = (None if one is None else one / size for one in (value, lower, upper))
     if lower is None or upper is None:
         noted = " (mostly noise)" if noise else ""
-        return f"{intervals.plain(value, 4)}{word and ' '}{word}{between}{noted}"
-    text = intervals.with_interval(value, lower, upper, level, noise=noise)
-    if kind:
-        shown, _, ends = text.partition(" (")
-        low, _, rest = ends.partition(" to ")
-        high, _, _ = rest.partition(f", {intervals.percent(level)}")
-        ends = f"{low} to {high}" if lower < 0 else f"{low}–{high}"
-        noted = ", mostly noise" if noise else ""
-        of = f"{word and ' '}{word}{between}"
-        return f"{shown}{of} ({intervals.percent(level)} {kind}: {ends}{noted})"
-    return text.replace(" (", f" {word} (", 1) if word else text
+        return f"{intervals.plain(value, 4)}{between}{noted}"
+    kind = kind or intervals.kind_of(result, name)
+    return intervals.with_interval(
+        value, lower, upper, level, noise=noise, kind=kind, between=between
+    )
 
 
 def good_for(result: Mapping[str, Any], name: str) -> str:

@@ -2,8 +2,8 @@
 
 Which block a record is in follows from the record: its day, its month, or the label that its owner
 gives. A job reads several blocks as one dataset, draws noise once, and is charged to every block it
-reads. What that protects, with the proof, stands in `docs/sources.md`; the sentences of it that
-plans and certificates carry are made here.
+reads. What that protects, with the proof, stands in `docs/theory/sources.md`; the sentences of it
+that plans and certificates carry are made here.
 """
 
 from __future__ import annotations

@@ -210,10 +210,10 @@ def refusal(balances: Sequence[AccountBalance], price: Price, blocks: BlockOf) -
     )
     return BudgetExhausted(
         bound,
-        f"{whose.get(bound.get('scope', ''), block)}epsilon {bound['requested']['epsilon']} and "
-        f"delta {bound['requested']['delta']} were asked for, the largest request that passes is "
-        f"epsilon {bound['largest']['epsilon']} at delta {bound['largest']['delta']}; nothing was "
-        f"charged. {_who_grants(bound)}",
+        f"budget exceeded: {whose.get(bound.get('scope', ''), block)}needs epsilon "
+        f"{bound['requested']['epsilon']} and delta {bound['requested']['delta']}; the largest "
+        f"request that passes is epsilon {bound['largest']['epsilon']} at delta "
+        f"{bound['largest']['delta']}. Nothing was charged. {_who_grants(bound)}",
     )
 
 
@@ -224,10 +224,7 @@ def _who_grants(bound: Mapping[str, Any]) -> str:
     path = f"/v1/budgets/{bound['account']}/grants" if own else "/v1/caps"
     command = f"discreet cap grant {bound['account']}" if own else "discreet cap set"
     asking = f"/v1/budgets/{bound['account']}/requests"
-    return (
-        f"An owner can raise this cap: {command}, POST {path}, or the dashboard; ask one: POST "
-        f"{asking}"
-    )
+    return f"Owner: {command}, POST {path}, or the dashboard. To ask one: POST {asking}"
 
 
 async def all_budgets(

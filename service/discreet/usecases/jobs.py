@@ -465,6 +465,8 @@ def plan_view(plan: Plan) -> dict[str, Any]:
         "unit",
         "neighbours",
         "assumptions",
+        "not_covered",
+        "model",
         "advice",
     }
     beside = {"released_by", "exposure", "source", "parts_by", "sampled_by", "public_digest"}

@@ -28,8 +28,8 @@ from pydantic import ValidationError
 
 from discreet.errors import DiscreetError
 from discreet.ledger.certificates import (
-    ACCOUNTS_ASSUMPTION,
     FAILURE_ASSUMPTION,
+    NOT_COVERED,
     TIMING_ASSUMPTION,
     certificate,
     digest_of_headline,
@@ -368,6 +368,15 @@ async def publish(
                 *held.plan.assumptions,
                 *(release_assumptions(held) if assumptions is None else assumptions),
             ],
+            not_covered=[
+                *held.plan.not_covered,
+                *(
+                    NOT_COVERED
+                    if assumptions is None and not (held.firsts or held.simulation)
+                    else ()
+                ),
+            ],
+            model=held.plan.model,
             versions={name: version(name) for name in ("discreet", "numpy", "scipy")},
             ledger_entries=[entry.place for entry in settled],
             job=held.job_id,
@@ -513,11 +522,7 @@ def release_assumptions(held: Claim) -> tuple[str, ...]:
     if held.firsts:  # it reuses what earlier jobs released
         return ()
     timing = TIMING_ASSUMPTION.format(quantum=held.plan.resources.release_quantum_seconds)
-    return (
-        (FAILURE_ASSUMPTION,)
-        if held.simulation
-        else (ACCOUNTS_ASSUMPTION, FAILURE_ASSUMPTION, timing)
-    )
+    return (FAILURE_ASSUMPTION,) if held.simulation else (FAILURE_ASSUMPTION, timing)
 
 
 async def filters_passed(connection: Any, held: Claim) -> list[str]:

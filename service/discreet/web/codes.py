@@ -78,9 +78,9 @@ CODES: dict[str, Code] = {
     "budget_exhausted": Code(
         409,
         "The privacy budget does not allow this",
-        "epsilon 0.5 and delta 0.0 were asked for, the largest request that passes is epsilon 0.1 "
-        "at delta 0.0; nothing was charged. An owner can raise this cap: discreet cap grant "
-        "acc_1DkLuJ3mW4pS, POST /v1/budgets/acc_1DkLuJ3mW4pS/grants, or the dashboard; ask one: "
+        "budget exceeded: needs epsilon 0.5 and delta 0.0; the largest request that passes is "
+        "epsilon 0.1 at delta 0.0. Nothing was charged. Owner: discreet cap grant "
+        "acc_1DkLuJ3mW4pS, POST /v1/budgets/acc_1DkLuJ3mW4pS/grants, or the dashboard. To ask one: "
         "POST /v1/budgets/acc_1DkLuJ3mW4pS/requests",
         {
             "binding": {
@@ -115,8 +115,7 @@ CODES: dict[str, Code] = {
     "exposed": Code(
         409,
         "So few agents are exposed to each other",
-        "without noise 40 opened numbers need 400 agents at least; with fewer say exposure: "
-        '"accepted"',
+        'Without noise 40 sums would be revealed: needs 400 agents, or exposure: "accepted"',
         {"errors": [{"pointer": "/problem/exposure", "detail": "3 agents, 40 opened numbers"}]},
     ),
     "no_release": Code(

@@ -1989,8 +1989,14 @@ class Uncertainty(TypedDict):
     distribution of the noise.
     """
 
+    kinds: dict[str, Literal["noise", "noise_and_bins", "confidence"]]
+    """
+    By field of `values`, what its intervals allow for. `noise`: the noise alone (noise
+    interval, NI). `noise_and_bins`: the noise, and where readings lie in the bins of their
+    states. `confidence`: the noise, and who is in the data (confidence interval, CI)
+    """
     level: float
-    """Probability with which an interval holds what it would be unnoised"""
+    """Probability with which an interval holds the number that it is of"""
     mostly_noise: bool
     """Whether the answer as a whole is mostly noise"""
     noise_dominates: dict[str, bool | list[bool]]
@@ -2954,15 +2960,15 @@ class OffPolicyEvaluationResult(TypedDict):
     (importance_sampling; its interval is without clips), or the mean of the value function
     over `initial`, where it is given; unit: the unit of rewards
     """
-    tables: list[str]
-    """Fields with more than a million numbers: left out here and given as Parquet"""
-    target_policy: NotRequired[str]
-    """What the target policy does, if the dataset's owner has described it"""
-    true_value: NotRequired[Range]
+    robust_bounds: NotRequired[Range]
     """
     Bounds on the value of the target policy without clipping, with 90 % confidence, whatever
     was cut off (importance_sampling); unit: the unit of rewards
     """
+    tables: list[str]
+    """Fields with more than a million numbers: left out here and given as Parquet"""
+    target_policy: NotRequired[str]
+    """What the target policy does, if the dataset's owner has described it"""
     uncertainty: NotRequired[Uncertainty]
     """How far the noise may have moved the numbers of this result"""
     values: NotRequired[list[float]]
@@ -2997,12 +3003,17 @@ class PlanBody(TypedDict):
 
     advice: list[str]
     assumptions: list[str]
+    """Holds if: what the guarantee takes for granted"""
     events: list[dict[str, Any]]
     exposure: NotRequired[Exposure | None]
     """What agents can learn about each other from opened sums"""
     iterations: dict[str, int]
+    model: NotRequired[list[str]]
+    """What the answer takes for granted; the guarantee does not rest on it"""
     neighbours: str
     noise: list[NoiseSummary]
+    not_covered: NotRequired[list[str]]
+    """What the guarantee says nothing of"""
     parts_by: NotRequired[str | None]
     """
     The release is a sum that several processes may make, each of a part of the content, with

@@ -98,7 +98,7 @@ def _fields(
         named = problem.get(name) if isinstance(problem.get(name), str) else None
         others = [job_forms.sized(one) for one in rows if one["id"] != named]
         if others:  # an object is not sent: it stays as it was, or a stored one is named
-            stored[name] = [{"value": "", "label": "As it was"}, *others]
+            stored[name] = [{"value": "", "label": "Original"}, *others]
             properties[name] = {"type": "string"}
     order = [name for name in kind.asked_again if name in free]
     shown = [name for name in order if name in properties]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import anyio.to_thread
 from fastapi import APIRouter, Query, Request
@@ -16,12 +16,19 @@ from discreet.dashboard.pages import HEADERS, environment, render
 from discreet.dashboard.sessions import Reader
 from discreet.problems import JOBS
 from discreet.problems.reuse import WHERE_THE_DATA_ARE
+from discreet.usecases.services import Services
+from discreet.web.drawings import drawn
 from discreet.web.security import CurrentServices
+from discreet_client import intervals
+from discreet_client.answers import answer_of
+from discreet_client.comparison import Comparison, Difference, compare
 
 router = APIRouter(include_in_schema=False)
 
 LONGEST_VALUE = 240
 """Characters of a value that are shown; whole values are compared."""
+MOST_LINKS = 20
+"""Links whose changes are shown."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +38,15 @@ class Line:
     name: str
     values: tuple[str | None, str | None]
     differs: bool
+
+
+class Change(NamedTuple):
+    """A figure of both answers, in words; None where one has none."""
+
+    name: str
+    before: str | None
+    now: str | None
+    change: str | None
 
 
 @router.get("/jobs/compare")
@@ -50,7 +66,10 @@ async def show_comparison(
     lines = await anyio.to_thread.run_sync(_asked, both)
     headlines = [_headlines(one) for one in both]
     charts = [{chart.name: chart for chart in one.charts} for one in both]
+    differences = await _differences(services, viewer, both)
     shown: dict[str, Any] = {
+        "differences": differences,
+        "changes": [] if differences is None else _changes(both[0].row["kind"], differences),
         "charts": [
             [one.get(name) for one in charts] for name in dict.fromkeys([*charts[0], *charts[1]])
         ],
@@ -65,6 +84,36 @@ async def show_comparison(
         text = environment.get_template("compare_answer.html").render(**shown)
         return Response(text, media_type="text/html", headers=HEADERS)
     return render(request, "compare.html", **shown)
+
+
+async def _differences(services: Services, viewer: Reader, both: list[Answer]) -> Comparison | None:
+    """What changed from the first to the second; None unless both have a result, of one kind."""
+    if None in (one.result for one in both) or both[0].row["kind"] != both[1].row["kind"]:
+        return None
+    found = []
+    for one in both:
+        drawing = await drawn(services, viewer.principal, one.row["id"])
+        answer = answer_of({"job": one.job, "result": drawing.result}, {})
+        answer.network = drawing.row["problem"].get("network") or {}
+        found.append(answer)
+    return await anyio.to_thread.run_sync(lambda: compare(*found))
+
+
+def _changes(kind: str, found: Comparison) -> list[tuple[str, list[Change]]]:
+    """Captions and rows of tables of what changed: the figures, and the links that changed most."""
+    figures = [_change(words.field(row.name, kind), row, found) for row in found.figures]
+    links = [_change(row.name, row, found) for row in found.links[:MOST_LINKS]]
+    captions = ("The figures of both", f"Links, largest change first, at most {MOST_LINKS}")
+    return [(name, rows) for name, rows in zip(captions, (figures, links), strict=True) if rows]
+
+
+def _change(name: str, row: Difference, found: Comparison) -> Change:
+    before, now = (None if one is None else intervals.figure(one) for one in (row.before, row.now))
+    change = None if row.change is None else intervals.plain(row.change, 3)
+    if row.change is not None and None not in (row.lower, row.upper, found.level):
+        ends = row.lower, row.upper, found.level or 0.0
+        change = intervals.with_interval(row.change, *ends, kind=found.kind)
+    return Change(name, before, now, change)
 
 
 def _asked(both: list[Answer]) -> list[Line]:

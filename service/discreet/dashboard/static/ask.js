@@ -54,10 +54,10 @@ async function ask() {
   if (busy || asked === shown) return; // the end of the question under way checks again
   busy = true;
   try {
-    if (asked === "{}") said("", "As it was.");
+    if (asked === "{}") said("", "Original.");
     else await answer(asked);
   } catch {
-    status.textContent = "The server did not answer; change the value again to repeat the question.";
+    status.textContent = "The server did not answer. Change the value again to retry.";
   } finally {
     shown = asked;
     busy = false;
@@ -66,21 +66,21 @@ async function ask() {
 }
 
 async function answer(asked) {
-  status.textContent = "Asking …";
+  status.textContent = "Recomputing…";
   const body = new URLSearchParams({ csrf: document.body.dataset.csrf, changes: asked });
   const response = await fetch(panel.dataset.ask, { method: "POST", body, headers });
   const job = await response.json();
   const others = fields.refuse(job.issues ?? []);
   if (!response.ok) {
     const rest = job.issues?.length ? others.map((one) => one.detail).join("; ") : job.detail;
-    status.textContent = rest ? `Not asked: ${rest}` : "Not asked: see the errors beside the fields.";
+    status.textContent = rest ? `Not recomputed: ${rest}` : "Correct the marked fields.";
     return;
   }
   if (!ENDED.includes(job.state)) await ended(job.id);
   const found = await fetch(`/jobs/compare?${new URLSearchParams([["job", own], ["job", job.id], ["part", "answer"]])}`, { headers: { Accept: "text/html" } });
   if (!found.ok) throw new Error(String(found.status));
-  if (job.id === own) said("", "As it was.");
-  else said(await found.text(), `Answered, at price 0: ${question() === asked ? "below, beside the first answer" : "more was changed meanwhile, which is asked next"}.`);
+  if (job.id === own) said("", "Original.");
+  else said(await found.text(), question() === asked ? "Updated. Price: 0." : "Recomputing…");
 }
 
 // Waits for the end of a job, and shows its progress.
@@ -93,7 +93,7 @@ function ended(id) {
     };
     source.addEventListener("progress", (event) => {
       const { step, total } = JSON.parse(event.data);
-      status.textContent = `Being answered: step ${step} of ${total}.`;
+      status.textContent = `Recomputing: step ${step} of ${total}.`;
     });
     source.addEventListener("state", (event) => ENDED.includes(JSON.parse(event.data).state) && close());
     source.addEventListener("error", () => source.readyState === EventSource.CLOSED && close());

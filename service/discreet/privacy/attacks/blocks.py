@@ -2,8 +2,8 @@
 
 Each plays all that a source released: a noisy count of each of its blocks, at epsilon each, on its
 own account. The claim is about one account: that whatever is released of one block tells at most
-its cap about one record of it (`docs/sources.md` has the proof). What makes it false is that one
-record moves more than the block that is charged.
+its cap about one record of it (`docs/theory/sources.md` has the proof). What makes it false is that
+one record moves more than the block that is charged.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""What one lying agent finds out from opened sums: the attack behind the table of docs/security.md.
+"""What one lying agent finds out from opened sums: the attack behind a table of
+docs/opened-sums.md.
 
     python -m discreet.problems.coupled_qp.attacks [AGENTS …]
 

@@ -1,7 +1,7 @@
 """What agents can learn about each other from the sums that all of them see: stated, and refused
 for few agents.
 
-The figures rest on the attacks in `attacks`, whose table is in docs/security.md.
+The figures rest on the attacks in `attacks`, whose table is in docs/opened-sums.md.
 """
 
 from __future__ import annotations
@@ -118,14 +118,14 @@ def refuse_exposed(
         return
     needed = sums.crowd(before)
     earlier = (
-        f", after {float(before):.2g} for each agent in jobs before with an agent of this roster,"
+        f", after {float(before):.2g} for each agent in jobs before with an agent of this roster"
         if before
         else ""
     )
-    enough = f"need {needed} agents at least" if needed else "are too many for any number of agents"
+    enough = f"needs {needed} agents" if needed else "too many for any number of agents"
     raise Exposed(
-        f"{of_sums(sums, agents, prices=prices).sentence}. Without noise {sums.numbers} opened "
-        f'numbers{earlier} {enough}; to open them all the same say exposure: "{ACCEPTED}", and '
-        "each agent says so in its own demands",
+        f"{of_sums(sums, agents, prices=prices).sentence}. Without noise {sums.numbers} sums would "
+        f'be revealed{earlier}: {enough}. To reveal them all the same: exposure: "{ACCEPTED}", '
+        "also in each agent's own demands",
         pointer="/problem/exposure",
     )

@@ -53,7 +53,7 @@ class Method(ABC):
         """The most sums that are opened."""
 
     @property
-    def assumptions(self) -> tuple[str, ...]:
+    def model(self) -> tuple[str, ...]:
         """The statement of plan and certificate about its answer."""
         return ()
 
@@ -154,7 +154,7 @@ class Rpds(Spds):
     name: ClassVar[Name] = "rpds"
 
     @property
-    def assumptions(self) -> tuple[str, ...]:
+    def model(self) -> tuple[str, ...]:
         return (
             f"method rpds answers a regularized problem (regularization "
             f"{self.steps.regularization:g}): in the end a joint constraint is exceeded by that "

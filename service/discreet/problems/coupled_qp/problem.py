@@ -475,8 +475,10 @@ def sums_plan(
             "they know, with or without the operator",
             "the owner signs the right roster",
             "the sum of every round is seen by every agent",
-            *problem.way.assumptions,
             *([] if problem.terms is None else [ROUNDS_ARE_SEEN]),
+        ),
+        model=(
+            *problem.way.model,
             *([] if problem.terms is None or sums.tolerance is None else [VERDICT]),
         ),
         parameters={

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Required
 
-from discreet.problems.results import Headline, ResultFields, headline, shown
+from discreet.problems.results import Headline, ResultFields, counted, headline, shown
 from discreet_client import intervals
 
 
@@ -75,71 +75,38 @@ def status_of(settled: Any) -> dict[str, str]:
 
 
 # Headline -----------------------------------------------------------------------------------------
-# The answer of a coupled quadratic program: whether the agents have found their joint optimum, and
-# its cost.
+# The answer of a coupled quadratic program: its total cost, or whether the agents have converged.
 
 
 def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Headline]:
-    """The joint cost if the server knows it; otherwise whether each agent holds its optimum."""
+    """The total cost if the server knows it; otherwise whether the agents have converged."""
     if problem.get("protocol") == "mpc":
         return [_on_shares(result)]
+    rounds = counted(result["rounds"], "round")
     if "objective" in result:
-        rounds = f", after {result['rounds']:,} rounds"
-        return [
-            headline(
-                CoupledQpResult,
-                result,
-                "objective",
-                "All agents together come to a cost of ",
-                rounds,
-            )
-        ]
-    rounds = f"{result['rounds']:,} rounds"
+        return [headline(CoupledQpResult, result, "objective", "Total cost: ", f" ({rounds})")]
     if intervals.is_not_converged(result):
-        return [
-            Headline("The sums had not settled after ", rounds, ": what agents hold is no optimum")
-        ]
+        return [Headline("Not converged after ", rounds, "; not optimal")]
     if result.get("status") == "converged":
-        regularized = problem.get("method") == "rpds"
-        optimum = "the regularized problem's optimum" if regularized else "the joint optimum"
-        return [
-            Headline(
-                "The agents have settled after ",
-                rounds,
-                f": each holds its own part of {optimum}, unless one of them lied",
-            )
-        ]
-    return [
-        Headline(
-            "The agents have come through ",
-            rounds,
-            "; nobody was asked whether the sums had settled",
-        )
-    ]
+        optimum = "the regularized optimum" if problem.get("method") == "rpds" else "the optimum"
+        after = f"; each agent holds its part of {optimum} if all followed the protocol"
+        return [Headline("Converged in ", rounds, after)]
+    return [Headline("", rounds, " completed; convergence not checked")]
 
 
 def _on_shares(result: Mapping[str, Any]) -> Headline:
     if result.get("status") == "iteration_limit":
         return Headline(
-            "The agents' computation on shares is not within the tolerance",
-            "",
-            ": it takes more steps or closer bounds, or its limit cannot be kept; what agents hold "
-            "is no optimum",
+            "Not optimal: outside the tolerance; needs more steps, closer bounds, or a limit that "
+            "can be kept"
         )
     if result.get("status") == "infeasible":
-        return Headline(
-            "The limit cannot be kept in every hour", "", ": what agents hold is no optimum"
-        )
+        return Headline("Infeasible: the limit cannot be kept in every hour; not optimal")
     if "objective" in result:
-        return headline(
-            CoupledQpResult, result, "objective", "All agents together come to a cost of ", ""
-        )
+        return headline(CoupledQpResult, result, "objective", "Total cost: ")
     if result.get("status") == "converged":
         return Headline(
-            "The agents have computed on shares",
-            "",
-            ": each holds its own part of the joint optimum, unless one has changed its program",
+            "Computed on secret shares; each agent holds its part of the optimum if none changed "
+            "its program"
         )
-    return Headline(
-        "The agents have computed on shares", "", "; nobody was asked how near the optimum is"
-    )
+    return Headline("Computed on secret shares; distance from the optimum not checked")

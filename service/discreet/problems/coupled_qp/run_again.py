@@ -1,5 +1,5 @@
 """What running the same job again without one agent reveals about it, with `method: auto`: the
-attack behind a table of docs/security.md.
+attack behind a table of docs/opened-sums.md.
 
     python -m discreet.problems.coupled_qp.run_again [AGENTS …]
 

@@ -113,7 +113,7 @@ def _cost(result: dict[str, Any]) -> Chart:
     cost = np.array(result["cost_to_go"])
     names, ends = _state_names(result), interval_of(result, "cost_to_go")
     noise = _noisy(result, "cost_to_go", len(cost))
-    says = "" if ends is None else " Whiskers: how far noise may have moved it, 90 %."
+    says = "" if ends is None else " Whiskers: 90 % noise intervals."
     drawn = bars(
         "expected cost", list(range(len(cost))) if names is None else names, cost, interval=ends
     )
@@ -367,7 +367,7 @@ def _band(x: list[int], ends: tuple[Floats, Floats], place: int) -> dict[str, An
         "fillcolor": LINES[place % len(LINES)],
         "opacity": 0.2,
         "line": {"width": 0},
-        "name": "90 % interval",
+        "name": "90 % noise interval",
         "hoverinfo": "skip",
         "showlegend": False,
     }
@@ -411,7 +411,7 @@ def load_chart(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, 
     ]
     bands = [band for band in bands if band["x"]]
     traces = [*bands, *traces]
-    says = " Bands: how far noise may have moved each, 90 %." if bands else ""
+    says = " Bands: 90 % noise intervals." if bands else ""
     if any(
         not np.isfinite(ends[0][steps]).all()
         for field in names

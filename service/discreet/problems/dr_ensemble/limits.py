@@ -227,16 +227,14 @@ def _unreachable(
 def _kept(asked: LoadLimits, public: DrEnsemblePublic, cost: float) -> str:
     parts = []
     if isinstance(asked.feeder, tuple):
-        parts.append("stays below its limit in each step")
+        parts.append("stays within its limits")
     elif asked.feeder is not None:
-        parts.append(f"is at most {_written(asked.feeder, public)} in each step")
+        parts.append(f"is at most {_written(asked.feeder, public)}")
     if asked.ramp is not None:
-        parts.append(f"changes by at most {_written(asked.ramp, public)} from step to step")
-    takes = "takes nothing" if cost < 1e-12 else f"takes {plain(cost, 3)}"
-    return (
-        f"{_whose(asked, public).capitalize()} {' and '.join(parts)}, by the released "
-        f"transitions, which {takes} from what each saves"
-    )
+        parts.append(f"changes by at most {_written(asked.ramp, public)} a step")
+    cost_of = "nothing" if cost < 1e-12 else f"each load {plain(cost, 3)} of its saving"
+    load = f"{_whose(asked, public)} {' and '.join(parts)}"
+    return f"By the released transitions {load}. The limits cost {cost_of}"
 
 
 def _not_kept(
@@ -268,20 +266,17 @@ def _not_kept(
             f"from step {step} to {step + 1} {_whose(asked, public)} changes by "
             f"{_written(loads * reached, public)}"
         )
-    why = f"the least that any policy reaches there is {_written(loads * least, public)}"
+    why = f"The least that any policy reaches there is {_written(loads * least, public)}"
     if least < most:
         why = (
             f"{_written(loads * least, public)} could be reached there, but not with the other "
             "limits and steps"
         )
     elif feeder and step == 0:
-        why = "`initial` puts them there and no policy changes that; null leaves a step out"
-    more = f" (and at {steps - 1} more)" if steps > 1 else ""
-    excess = plain(loads * (reached - most), 3)
-    return (
-        f"The limits cannot be kept: {what} of at most {_written(loads * most, public)}, "
-        f"{excess} too much{more}; {why}"
-    )
+        why = "`initial` puts loads there and no policy changes that; null leaves a step out"
+    more = f"; {steps - 1} more exceed theirs" if steps > 1 else ""
+    limit = f"limit {_written(loads * most, public)}{more}"
+    return f"Limits cannot be kept: {what} ({limit}). {why}"
 
 
 def _written(power: float, public: DrEnsemblePublic) -> str:

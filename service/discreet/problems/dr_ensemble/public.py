@@ -113,7 +113,7 @@ class DrEnsemblePublic(Frozen):
             )
         if self.edges is not None:
             if len(self.edges) != self.states + 1:
-                says = f"{self.states} states have {self.states + 1} edges; found {len(self.edges)}"
+                says = f"{self.states} states need {self.states + 1} edges; found {len(self.edges)}"
                 raise FieldError("edges", says)
             if max(map(abs, self.edges)) > MAX_FIGURE or any(
                 low >= high for low, high in pairwise(self.edges)

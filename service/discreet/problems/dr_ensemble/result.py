@@ -36,7 +36,9 @@ from discreet.problems.dr_ensemble.signal import Worlds
 from discreet.problems.plans import Plan
 from discreet.problems.results import (
     LEVEL,
+    LONGEST,
     NO_SIGN,
+    NOISE,
     NOT_FROM_ZERO,
     Expected,
     Headline,
@@ -136,6 +138,7 @@ def uncertainty(
     said = Uncertainty(
         level=LEVEL,
         values=values,
+        kinds={},
         noise_dominates={
             matrix: rows.tolist(),
             "cost_to_go": first.tolist(),
@@ -148,7 +151,7 @@ def uncertainty(
     )
     shares = estimate.row_shares()
     if not worlds.posteriors or estimate.mostly_noise or shares is None:
-        return said
+        return with_kinds(said, control)
     matrices, begun = worlds.posteriors[0]
     found = control.followed(matrices, signal, begun)
     most = 2 * len(matrices)
@@ -164,6 +167,16 @@ def uncertainty(
         said["values"][name] = _interval(found[name], answer[name], stretch, moved[name], ends)
     if control.event is not None:
         _within_bins(control, estimate.public, signal, start, transitions, said)
+    return with_kinds(said, control)
+
+
+def with_kinds(said: Uncertainty, control: Control) -> Uncertainty:
+    """The same, with what each interval allows for: noise, and of energies where readings lie in
+    the bins of their states."""
+    said["kinds"] = {
+        name: "noise_and_bins" if name in ENERGIES and control.edges is not None else NOISE
+        for name in said["values"]
+    }
     return said
 
 
@@ -935,15 +948,15 @@ def row_advice(public: DrEnsemblePublic, deviation: float) -> str:
     among = "" if public.participants is None else f"of {public.participants} "
     where = "a state" if public.day is None else "in the shortest block a state"
     says = (
-        f"{where} in which fewer than {plain(least)} {among}participants are on average has a "
-        "row of mostly noise"
+        f"{where} with fewer than {plain(least)} {among}participants on average will have "
+        "transitions of mostly noise"
     )
     if public.participants is not None and least > public.participants:
         return f"{says}: that is every state"
     return (
-        f"{says}; where more than {percent(MOST_RELIED)} of the loads begin in such states or pass "
-        "their time there, saving and load are mostly noise. Public figures cannot tell that: "
-        "`discreet rehearse` tries this job on made-up loads first, for nothing"
+        f"{says}; if more than {percent(MOST_RELIED)} of the loads begin or stay there, so will "
+        "saving and load. Public figures cannot tell: `discreet rehearse` tries this job on "
+        "made-up loads, free"
     )
 
 
@@ -1010,18 +1023,17 @@ energy it takes."""
 SAME = 0.05
 """How far from 1 the ratio of energies may be where load is called shifted."""
 NET = "net of discomfort"
-NO_CONTROL = (
-    "No control is recommended: no signal saves something in every case that noise leaves open"
-)
+NO_CONTROL = "No control: no signal saves something in every case that noise leaves open"
 
 
 def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Headline]:
     """What following the signal saves, its lower end first; how much energy is shed; states whose
-    moves are only noise; of simulations what it saves in truth."""
+    moves are mostly noise; of simulations what it saves in truth."""
     found = []
     limits = result.get("limits")
+    of_limits = [Headline(one) for one in limits["says"].split(". ")] if limits else []
     if limits and not limits["kept"]:
-        found.append(Headline(limits["says"]))
+        found += of_limits
     idle = "signal" in result and not np.any(result["signal"])
     if idle:
         found.append(Headline(NO_CONTROL))
@@ -1048,14 +1060,14 @@ def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Hea
         )
         people = states.get("participants")
         if people and not lost:
-            found.append(_together(told, people, "pay" if loses else "save"))
+            found += _together(told, people, "pay" if loses else "save")
         ratio = result.get("energy_ratio")
         if ratio is not None and not lost and one.good_for not in UNKNOWN:
             found.append(_energy(ratio))
     if limits and limits["kept"]:
-        found.append(Headline(limits["says"]))
+        found += of_limits
     if "event_saving" in result and not idle:
-        found.append(_event(problem, result))
+        found += _event(problem, result)
     noise, states = only_noise(
         result, "block_transitions" if "block_transitions" in result else "transitions"
     )
@@ -1084,9 +1096,10 @@ def _least(result: Mapping[str, Any], each: str, after: str) -> tuple[str, str, 
     if lower is None or upper is None:
         noted = " (mostly noise)" if intervals.is_mostly_noise(result) else ""
         return "", f"{plain(result['saving'], 4)}{noted}", f"{each}{after}"
-    value = intervals.with_interval(result["saving"], lower, upper, 0.9).partition(" (")[0]
+    value = intervals.with_interval(result["saving"], lower, upper, LEVEL).partition(" (")[0]
     low, high = intervals.outward(lower, upper)
-    between = f" (90 % interval {low}{' to ' if low.startswith('-') else '–'}{high})"
+    kind = intervals.kind_of(result, "saving")
+    between = f" ({intervals.between_ends(low, high, LEVEL, kind)})"
     sure = low.strip("-0.,") != "" and lower > 0  # at least 0 says nothing
     return (
         ("at least ", low, f"{each}{between}{after}")
@@ -1110,18 +1123,18 @@ def _money(problem: Mapping[str, Any], result: Mapping[str, Any]) -> str:
     return f"{MONEY}, {price_in_words(price, seconds)}" if seconds and price else MONEY
 
 
-def _together(result: Mapping[str, Any], people: int, verb: str) -> Headline:
+def _together(result: Mapping[str, Any], people: int, verb: str) -> list[Headline]:
     """Of all participants what is told of one, with their highest loads where these are told."""
-    after = ""
+    least, saved, more = _least(_times(result, people, "saving"), "", "")
+    found = [Headline(f"All {people:,} together {verb} {least}", saved, more)]
     if {"default_power", "expected_power"} <= result.keys():
+        kw = " kW" if "edges" in result["states"] else ""
         before, now = (
-            figure(_times(result, people, name, int(np.argmax(result[name]))), name)
+            figure(_times(result, people, name, int(np.argmax(result[name]))), name, between=kw)
             for name in ("default_power", "expected_power")
         )
-        kw = " kW" if "edges" in result["states"] else ""
-        after = f"; highest load {now}{kw}, {before}{kw} without control"
-    least, saved, more = _least(_times(result, people, "saving"), "", after)
-    return Headline(f"All {people:,} together {verb} {least}", saved, more)
+        found.append(Headline("Highest total load: ", now, f"; without control {before}"))
+    return found
 
 
 def _times(
@@ -1143,20 +1156,24 @@ def _times(
     return {name: people * value, **known}
 
 
-def _event(problem: Mapping[str, Any], result: Mapping[str, Any]) -> Headline:
-    """What a load that follows draws less in the steps of the event, and at other times."""
+def _event(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Headline]:
+    """What a load that follows draws less in the steps of the event, and more at other times."""
     states = result["states"]
     unit, each = (" kWh", "meter") if "step_seconds" in states else ("", "load")
-    less, back = result["event_saving"], result["rebound"]
-    signed = result if less >= 0 else _turned(result, "event_saving")
-    other = result if back >= 0 else _turned(result, "rebound")
     when = hours_of(problem, states, result["event"])
-    after = (
-        f"{unit} {'less' if less >= 0 else 'more'} during the event ({when}) and "
-        f"{figure(other, 'rebound')}{unit} {'more' if back >= 0 else 'less'} outside it"
-    )
-    one = headline(DrEnsembleResult, signed, "event_saving", f"Each {each} uses ", after)
-    return replace(one, unit="kWh" if unit else one.unit)
+    found = []
+    for name, where, higher, lower in (
+        ("event_saving", f"During the event ({when})", "less", "more"),
+        ("rebound", "Outside the event", "more", "less"),
+    ):
+        plus = result[name] >= 0
+        signed, how = (result, higher) if plus else (_turned(result, name), lower)
+        before = f"{where} each {each} uses "
+        one = headline(DrEnsembleResult, signed, name, before, between=f"{unit} {how}")
+        if len(one.text) > LONGEST:
+            one = replace(one, before=f"During the event each {each} uses ")
+        found.append(replace(one, unit="kWh" if unit else one.unit))
+    return found
 
 
 def _turned(result: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -20,7 +20,7 @@ from scipy.special import ndtri
 from discreet.problems.multi_agent.dataset import read
 from discreet.problems.multi_agent.masked import largest_noise
 from discreet.problems.plans import Plan
-from discreet.problems.results import LEVEL, Expected, Interval, Uncertainty
+from discreet.problems.results import LEVEL, NOISE, Expected, Interval, Uncertainty
 from discreet.solvers.saddle import intervals
 from discreet_client.intervals import percent, plain
 
@@ -41,6 +41,7 @@ def uncertainty_of(constraints: Sequence[str], plan: Plan, values: Floats) -> Un
     return Uncertainty(
         level=LEVEL,
         values={"noisy_values": Interval(lower=lower.tolist(), upper=upper.tolist())},
+        kinds={"noisy_values": NOISE},
         noise_dominates={"noisy_values": noise.tolist()},
         mostly_noise=bool(noise[reach > 0].all()),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated, Any, Required
 
 from typing_extensions import TypedDict
@@ -88,46 +89,46 @@ class MultiAgentResult(NoisedFields, total=False):
 
 
 # Headline -----------------------------------------------------------------------------------------
-# The answer of a multi-agent coordination: which shared constraints hold, and the cost of the
-# dearest of them.
+# The answer of a multi-agent coordination: which shared constraints hold, and the largest
+# multiplier.
 
 LONGEST_CONSTRAINT = 60
+NO_INTERVAL_OF_MULTIPLIERS = (
+    "No interval: agents react to the noise in every step. Whether multipliers settled is unknown."
+)
 
 
 def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Headline]:
-    """The number of constraints that hold beyond the noise, and the one with the highest
-    multiplier."""
+    """How many constraints hold beyond the noise, and the one with the largest multiplier."""
     found = []
     if "noisy_values" in result:
-        found.append(_kept(result))
-    prices = result.get("average_multipliers") or result.get("multipliers")
-    if prices:
-        dearest = max(range(len(prices)), key=prices.__getitem__)
-        text = str(problem["constraints"][dearest])
+        found.append(_satisfied(result))
+    multipliers = result.get("average_multipliers") or result.get("multipliers")
+    if multipliers:
+        largest = max(range(len(multipliers)), key=multipliers.__getitem__)
+        text = str(problem["constraints"][largest])
         text = text if len(text) <= LONGEST_CONSTRAINT else f"{text[:LONGEST_CONSTRAINT]}…"
-        unknown = (
-            "How far noise has moved prices, and whether they have settled, cannot be told: agents "
-            "answer to it in every step."
-        )
-        if prices[dearest] > 0:
-            before = f"The dearest constraint, {text} ≤ 0, has a price of "
-            moving = "; it has not settled" if _off_its_limit(result, dearest) else ""
-            price = intervals.plain(prices[dearest], 3)
-            found.append(Headline(before, price, moving, good_for=unknown))
-        elif any(_off_its_limit(result, place, above=True) for place in range(len(prices))):
-            before = "No constraint has a price, and one is broken: prices have not settled"
-            found.append(Headline(before, good_for=unknown))
-        else:
-            found.append(
-                Headline("No constraint has a price: none holds the agents back", good_for=unknown)
+        if multipliers[largest] > 0:
+            moving = "; not settled" if _off_its_limit(result, largest) else ""
+            said = Headline(
+                "Largest multiplier: ",
+                intervals.plain(multipliers[largest], 3),
+                f" ({text} ≤ 0){moving}",
             )
+        elif any(_off_its_limit(result, place, above=True) for place in range(len(multipliers))):
+            said = Headline(
+                "All released multipliers are 0, yet a constraint is violated: not settled"
+            )
+        else:
+            said = Headline("All released multipliers are 0")
+        found.append(replace(said, good_for=NO_INTERVAL_OF_MULTIPLIERS))
     return found
 
 
 def _off_its_limit(result: Mapping[str, Any], place: int, *, above: bool = False) -> bool:
     """Whether a constraint's mean value differs from 0 beyond the noise, or is above it. At a
-    saddle point one with a price is at its limit; that it is there proves nothing, since nobody
-    knows the agents' own objectives."""
+    saddle point one with a multiplier is at its limit; that it is there proves nothing, since
+    nobody knows the agents' own objectives."""
     ends = (result.get("uncertainty") or {}).get("values", {}).get("noisy_values")
     if ends is None:
         return False
@@ -136,36 +137,26 @@ def _off_its_limit(result: Mapping[str, Any], place: int, *, above: bool = False
     return below or (lower is not None and lower > 0)
 
 
-def _kept(result: Mapping[str, Any]) -> Headline:
-    """Sentences about the constraints' mean values over the second half of the steps: a constraint
-    holds if that is not above 0."""
+def _satisfied(result: Mapping[str, Any]) -> Headline:
+    """How many constraints hold on average: their mean value over the second half of the steps is
+    not above 0, as far as its interval says that."""
     values = result["noisy_values"]
     ends = (result.get("uncertainty") or {}).get("values", {}).get("noisy_values")
     all_of_them = counted(len(values), "shared constraint")
     if ends is None:
-        kept = sum(value <= 0 for value in values)
+        below = sum(value <= 0 for value in values)
         return Headline(
-            "In the mean over the steps ",
-            f"{kept:,} of {all_of_them}",
-            " read as kept; noise is in that",
+            "Noised averages of ", f"{below:,} of {all_of_them}", " are at most 0 (no interval)"
         )
     lower, upper = ends["lower"], ends["upper"]
-    kept = sum(one is not None and one <= 0 for one in upper)
-    broken = sum(one is not None and one > 0 for one in lower)
-    open_ = len(values) - kept - broken
-    level = intervals.percent(result["uncertainty"]["level"])
-    others = ((broken, "broken"), (open_, "too near to tell"))
-    more = "".join(f", {count:,} {how}" for count, how in others if count)
-    good_for = (
-        f"Each is told with {level}."
-        if kept + broken
-        else "This cannot tell of any constraint whether it is kept."
-    )
+    hold = sum(one is not None and one <= 0 for one in upper)
+    violated = sum(one is not None and one > 0 for one in lower)
+    open_ = len(values) - hold - violated
+    level = f"{intervals.percent(result['uncertainty']['level'])} NI"
     if len(values) == 1:
-        beyond = " beyond the noise" if kept + broken else ", for the noise"
-        how = "kept" if kept else "broken" if broken else "too near to tell"
-        return Headline("The shared constraint is ", how, beyond, good_for=good_for)
-    are = "is" if kept == 1 else "are"
-    return Headline(
-        f"Of {all_of_them} ", f"{kept:,} {are} kept", f" beyond the noise{more}", good_for=good_for
-    )
+        how = "holds" if hold else "is violated" if violated else "is undetermined"
+        return Headline("The shared constraint ", how, f" on average ({level})")
+    others = ((violated, "violated"), (open_, "undetermined"))
+    more = "".join(f"; {count:,} {how}" for count, how in others if count)
+    holds = "holds" if hold == 1 else "hold"
+    return Headline("", f"{hold:,} of {all_of_them}", f" {holds} on average ({level} each){more}")

@@ -177,11 +177,11 @@ class OffPolicyEvaluation(OffPolicyRequest, SumsOverParts, SampledRecords):
                 "features, discount, bounds and topology are public",
                 *(["no episode ends, by the nature of the data"] if public.continuing else []),
                 *(
-                    ["initial does not come from the data"]
+                    ["`initial` was chosen without the data"]
                     if isinstance(self.initial, tuple)
                     else []
                 ),
-                "whose trajectory a row belongs to is recorded correctly",
+                "every row has the right trajectory id",
                 sized(
                     f"{public.most_rows} transitions of at most {public.most_trajectories} "
                     "trajectories"

@@ -103,7 +103,7 @@ class OffPolicyEvaluationResult(SummedFields, total=False):
     clipped_mass: Annotated[
         float, shown("How much of the weights, whose mean is 1, was cut off (importance_sampling)")
     ]
-    true_value: Annotated[
+    robust_bounds: Annotated[
         Range,
         shown(
             "Bounds on the value of the target policy without clipping, with 90 % confidence, "
@@ -255,7 +255,9 @@ class Answer:
         dimension = self.weights.size
         names = ("weights", "values") if tabular else ("weights",)
         if self.spread is None and self.noise is None and not self.mostly_noise:
-            return Uncertainty(level=LEVEL, values={}, noise_dominates={}, mostly_noise=False)
+            return Uncertainty(
+                level=LEVEL, values={}, kinds={}, noise_dominates={}, mostly_noise=False
+            )
         noise = np.full(dimension, self.mostly_noise) if self.noise is None else self.noise
         dominated: dict[str, Any] = dict.fromkeys(names, noise.tolist())
         if valued:
@@ -273,7 +275,11 @@ class Answer:
                 low, high = (_known(end, drowned)[0] for end in spread.mean(self.start))
                 values["policy_value"] = Interval(lower=low, upper=high)
         return Uncertainty(
-            level=LEVEL, values=values, noise_dominates=dominated, mostly_noise=self.mostly_noise
+            level=LEVEL,
+            values=values,
+            kinds=dict.fromkeys(values, NOISE),
+            noise_dominates=dominated,
+            mostly_noise=self.mostly_noise,
         )
 
 
@@ -372,10 +378,10 @@ def _of_people(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[He
 
 def without_clips(result: Mapping[str, Any]) -> Mapping[str, Any]:
     """A result of an earlier version as those of now: its intervals were of clipped weights, and
-    its `true_value` had no others beside it. Those of the difference are then of each end of the
+    its `robust_bounds` had no others beside it. Those of the difference are then of each end of the
     one value less the other's far end, so that they are rather too long than too short."""
     said = result.get("uncertainty") or {}
-    values, truth = said.get("values", {}), result.get("true_value")
+    values, truth = said.get("values", {}), result.get("robust_bounds")
     if truth is None or "policy_value" not in values or truth == values["policy_value"]:
         return result
     told = {**values, "policy_value": truth}
@@ -408,7 +414,7 @@ def _clipped(result: Mapping[str, Any], cut: str) -> Headline:
     if "uncertainty" not in result:
         return Headline(
             f"{cut}; whatever their returns, the target policy is worth ",
-            _between(result["true_value"]),
+            _between(result["robust_bounds"]),
         )
     if "clipped_value" not in result:
         return Headline(f"{cut}; the interval allows for it")
@@ -425,7 +431,7 @@ def _clipped(result: Mapping[str, Any], cut: str) -> Headline:
 def _between(ends: Mapping[str, Any]) -> str:
     low, high = (intervals.plain(ends[end], 3) for end in ("lower", "upper"))
     said = f"{low} to {high}" if ends["lower"] < 0 else f"{low}–{high}"
-    return f"{said} ({intervals.percent(LEVEL)} {CONFIDENCE})"
+    return f"{said} ({intervals.percent(LEVEL)} {intervals.KINDS[CONFIDENCE][0]})"
 
 
 def _cut(result: Mapping[str, Any]) -> str:

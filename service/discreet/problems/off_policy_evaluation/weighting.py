@@ -26,7 +26,7 @@ from discreet.problems.off_policy_evaluation.method import Asked, Chosen, Method
 from discreet.problems.off_policy_evaluation.public import Floats, Ints, OffPolicyPublic
 from discreet.problems.off_policy_evaluation.result import REWARD
 from discreet.problems.plans import NoiseSummary
-from discreet.problems.results import LEVEL, Expected, Interval, Uncertainty
+from discreet.problems.results import CONFIDENCE, LEVEL, NOISE, Expected, Interval, Uncertainty
 from discreet.solvers.evaluation import clipped_weights as clipping
 from discreet.solvers.evaluation import importance_sampling as sampling
 from discreet.solvers.evaluation.clipped_weights import ClippedSums
@@ -656,7 +656,7 @@ def fields_of(
         "difference": size * difference.value,
         **{name: one.value for name, one in plainly.items()},
         "largest_weight": sums.largest_weight,
-        "true_value": truth,
+        "robust_bounds": truth,
         "covers": covers_sentence(sums, weighed, plainly["clipped_mass"], clipped),
     }
     if not sums.unclipped:
@@ -687,6 +687,7 @@ def fields_of(
                     for name, one in plainly.items()
                 },
             },
+            kinds={**dict.fromkeys(noise, CONFIDENCE), "effective_size": NOISE},
             noise_dominates=dict(noise),
             mostly_noise=noise["difference"],
         )
@@ -840,7 +841,7 @@ def long_episodes(method: Any) -> tuple[str, ...]:
         f"over {method.weighed_visits} steps a weight may be as large as {plain(most, 3)} (the "
         f"largest ratio to the power of their number), and it is clipped at {plain(cap, 3)}"
         f"{at_most}: where so few do what the target policy would in every step, 1 in "
-        f"{plain(most, 3)}, up to {percent(lost)} of the weights are cut off, and `true_value` "
+        f"{plain(most, 3)}, up to {percent(lost)} of the weights are cut off, and `robust_bounds` "
         "says little; a shorter horizon helps, or the method `moments`, which looks at single "
         "steps",
     )

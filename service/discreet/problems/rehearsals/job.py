@@ -116,14 +116,11 @@ def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Hea
         after = f" on, with the method {naming.method(best['method'])}"
         return [Headline(before, f"epsilon {best['epsilon']:g}", after, good_for=_made_up(result))]
     best = min(rows, key=lambda row: row["error_of_nine_in_ten"])
-    apart = f"± {intervals.plain(best['error_of_nine_in_ten'], 3)}"
     size = intervals.plain(best["size"], 3)
-    after = (
-        f", where it is about {size}: at epsilon {best['epsilon']:g} with the method "
-        f"{naming.method(best['method'])}"
-    )
+    apart = f"± {intervals.plain(best['error_of_nine_in_ten'], 3)} of about {size}"
+    after = f" (epsilon {best['epsilon']:g}, {naming.method(best['method'])})"
     within = intervals.percent(WITHIN)
-    before = f"No epsilon brings {quantity} within {within}; at best nine runs in ten are within "
+    before = f"No epsilon brings {quantity} within {within}; nine runs in ten: "
     return [Headline(before, apart, after, good_for=_made_up(result))]
 
 

@@ -187,11 +187,8 @@ class RoadNetwork(PublicObject):
     def of_periods(self, minutes: float) -> str:
         """Which periods capacities are of, in a sentence."""
         if self.period_minutes is not None:
-            return f"capacities are of periods of {minutes:g} minutes, as the network says"
-        return (
-            f"capacities are taken for those of periods of {minutes:g} minutes: the network "
-            "does not say of which"
-        )
+            return f"capacities per {minutes:g} minutes (stated by the network)"
+        return f"capacities per {minutes:g} minutes (not stated by the network)"
 
     def own_issues(self) -> list[FieldIssue]:
         found = []

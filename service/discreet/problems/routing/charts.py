@@ -36,7 +36,7 @@ SHOWN = (
 )
 NAMED_ORIGINS = 20
 UNDETERMINED = "the model does not determine how much these carry, other ways are as good"
-WHISKERS = " Whiskers: what the noise leaves open, with 90 %."
+WHISKERS = " Whiskers: 90 % noise intervals."
 
 
 def charts_of(problem: dict[str, Any], plan: dict[str, Any], result: dict[str, Any]) -> list[Chart]:
@@ -372,7 +372,7 @@ SHOWN_PAIRS = 40
 SHOWN_LINKS = 30
 NO_CHANGE = 1e-9
 """Changes below this fraction of the largest flow are left over by the assignment's gap."""
-ON_THIS_POLICY = " Intervals hold what the true trips do on this policy, with 90 %."
+ON_THIS_POLICY = " 90 % noise intervals of what the true trips do on this policy."
 
 
 def selection_charts(
@@ -466,11 +466,7 @@ def _changes(roads: RoadNetwork, result: Mapping[str, Any]) -> Chart:
         for k in order.tolist()
     )
     columns = ("link", "all roads open", "now", "change", *(() if ends is None else ("from", "to")))
-    told = (
-        ""
-        if ends is None
-        else " Whiskers: what the noise leaves open of the change itself, with 90 %."
-    )
+    told = "" if ends is None else " Whiskers: 90 % noise intervals of the change itself."
     return Chart(
         name="closing",
         title="What closing changes",

@@ -93,7 +93,7 @@ def _unnamed(roads: RoadNetwork, place: int, ways: Mapping[tuple[int, int], int]
     return f"{which} from {roads.called(link.tail)} to {roads.called(link.head)}"
 
 
-def assumption(roads: RoadNetwork, closed: Sequence[int]) -> tuple[str, ...]:
+def closed_in_words(roads: RoadNetwork, closed: Sequence[int]) -> tuple[str, ...]:
     """The sentence of a plan about closed links."""
     return (
         (f"closed, so that nobody can take them: {told(names(roads, closed))}",) if closed else ()

@@ -8,7 +8,7 @@ from discreet.privacy import calibration
 from discreet.problems.numbers import Budget
 from discreet.problems.plans import NoiseSummary, Plan, Resources, sized
 from discreet.problems.routing import closures, user_classes
-from discreet.problems.routing.gradient import assumptions
+from discreet.problems.routing.gradient import model, published
 from discreet.problems.routing.public import RoutingPublic
 from discreet.problems.routing.request import MAX_ITERATIONS, RoutingRequest
 from discreet.problems.routing.result import MAX_LINKS, clip_advice, norm_advice
@@ -83,11 +83,14 @@ def counts_plan(problem: RoutingRequest, public: RoutingPublic, budget: Budget) 
         parts_by=public.unit if cells <= MOST_SUMS else None,
         neighbours=neighbours,
         assumptions=(
-            *assumptions(public, problem.roads, problem.latency),
-            *closures.assumption(problem.roads, problem.closed_links),
-            *user_classes.assumptions(problem, public),
+            published(public),
             sized(f"{public.most_rows} cells with trips"),
             *(["each trip is recorded under its own person"] if public.unit == "person" else []),
+        ),
+        model=(
+            *model(public, problem.roads, problem.latency),
+            *closures.closed_in_words(problem.roads, problem.closed_links),
+            *user_classes.model(problem, public),
         ),
         advice=(
             *(clip_advice(trips) if problem.max_trips_per_person == "auto" else ()),

@@ -33,8 +33,7 @@ def gradient_plan(
     """The plan; InvalidInput with pointers if the regularization, the time or the budget is
     unsuitable.
 
-    row_seconds: time for reading one cell with trips. said: the assumptions of both methods
-    (`assumptions`).
+    row_seconds: time for reading one cell with trips. said: the model of both methods.
     """
     flows = UnitFlows.of_pairs(network)
     steps = terms.step_sizes(public.periods)
@@ -92,11 +91,12 @@ def gradient_plan(
         unit=public.unit,
         neighbours=neighbours,
         assumptions=(
-            *said,
+            published(public),
             sized(f"{public.most_rows} cells with trips"),
             f"no period has more than {public.max_total:g} trips, no pair more than "
             f"{public.max_pair:g} in one",
         ),
+        model=said,
         advice=tuple(advice),
         parameters={
             "method": "gradient",
@@ -107,14 +107,14 @@ def gradient_plan(
     )
 
 
-def assumptions(
+def published(public: RoutingPublic) -> str:
+    """The assumption of both methods."""
+    periods = "one period" if public.periods == 1 else f"{public.periods} periods"
+    return f"the {periods}, the {public.zones} zones and the network are public"
+
+
+def model(
     public: RoutingPublic, roads: RoadNetwork, latency: AffineLatency | BprLatency
 ) -> tuple[str, ...]:
-    """The assumptions of both methods."""
-    law = result.sentence(roads, latency)
-    periods = "one period" if public.periods == 1 else f"{public.periods} periods"
-    return (
-        f"the {periods}, the {public.zones} zones and the network are public",
-        roads.of_periods(public.period_minutes),
-        law[0].lower() + law[1:],
-    )
+    """What both methods take roads for."""
+    return roads.of_periods(public.period_minutes), result.sentence(roads, latency)

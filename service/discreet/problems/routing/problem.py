@@ -35,7 +35,7 @@ from discreet.problems.routing.assigned import assigned, true_costs
 from discreet.problems.routing.counts import clip, demand_of, shorten, sums_by_pair
 from discreet.problems.routing.counts_plan import MOST_SUMS, counts_plan, row_seconds
 from discreet.problems.routing.dataset import RoutingDataset
-from discreet.problems.routing.gradient import PROJECTION_TOLERANCE, assumptions, gradient_plan
+from discreet.problems.routing.gradient import PROJECTION_TOLERANCE, gradient_plan, model
 from discreet.problems.routing.policies import policy_output
 from discreet.problems.routing.public import RoutingPublic
 from discreet.problems.routing.request import RoutingRequest
@@ -176,7 +176,7 @@ class Routing(RoutingRequest, SumsOverParts):
             network = self.roads.arrays(public.zones)
             terms, said = (
                 terms_of(self, public, network),
-                assumptions(public, self.roads, self.latency),
+                model(public, self.roads, self.latency),
             )
             return gradient_plan(public, budget, network, terms, row_seconds(self, public), said)
         return counts_plan(self, public, budget)

@@ -22,7 +22,7 @@ from discreet.problems import results
 from discreet.problems.numbers import Budget
 from discreet.problems.results import (
     LEVEL,
-    LONGEST_STORED,
+    LONGEST,
     NO_INTERVAL,
     NOISE,
     Expected,
@@ -43,6 +43,7 @@ from discreet.problems.routing.selections import Noised, Selected, skims_interva
 from discreet.solvers.traffic.sensitivity import Derivative, derivative
 from discreet.solvers.traffic.traffic_assignment import Assignment, Latency, Network, Objective
 from discreet.solvers.traffic.user_classes import UserClasses, derivative_of_classes
+from discreet_client import closing
 from discreet_client.intervals import percent, plain
 
 
@@ -297,10 +298,7 @@ SEARCH_STEPS = 30
 FAR, LESS_FAR = 0.5, 1.0
 """Trips between two zones decrease as exp(-this * the shortest time / its mean over all pairs)."""
 TRIPS = "in trips a period"
-NO_TOTAL = (
-    "how full the roads are; a public max_total of the dataset, the most trips of a period, "
-    "would tell"
-)
+NO_TOTAL = "how full the roads are. Declare max_total of the dataset, the most trips of a period"
 MOST_WORK = 2_000_000
 """The most zones times nodes of all rounds together, which takes about a second. If one round of a
 network is larger, nothing is expected that needs shortest paths."""
@@ -403,20 +401,19 @@ def told(
     in_time = f"in {times or 'the time unit of free_flow_time'}, summed over the trips of a period"
     reach = event.reach(confidence) / public.counts_a_mean_trip
     spread = float(ndtri((1 + confidence) / 2)) * event.deviation() / public.counts_a_mean_trip
-    sure, took = f"with {percent(confidence)} confidence", TOOK[around]
+    sure, took = percent(confidence), TOOK[around]
     if roads is not None:
         width = own.total * max(kept.total * spread * roads.norm, reach * roads.most)
         where = "for max_total trips, fewer of them to far zones"
         if around:
             where = "for trips as they were released"
         says = (
-            f"total travel time within {'' if around else 'about '}± {plain(width)} {sure} "
-            f"({in_time}), "
+            f"total travel time: {'' if around else 'about '}±{plain(width)} ({sure}; {in_time}), "
         )
         if mean is None:
             says += (
-                "on empty roads, and less accurate on full ones: how full they are is only known "
-                "from a public max_total of the dataset"
+                "on empty roads, more in congestion; declare `max_total` of the dataset to know "
+                "how much"
             )
         elif width < roads.total:
             part = width / roads.total
@@ -434,19 +431,16 @@ def told(
     # the noise.
     near = own.demand * max(reach, spread if own.demand > 1 else 0.0)
     near += 0.5 / public.counts_a_mean_trip
-    says = f"the trips between each pair of zones within ± {plain(near)} a period {sure}"
+    says = f"trips between each pair of zones: ±{plain(near)} per period ({sure})"
     if mean is not None:
         says += f"; a pair has {'' if around else 'at most '}{plain(mean, 3)} on average"
-    says += (
-        f"; a pair with fewer than {plain(2 * near)} trips a period cannot be told from one "
-        "without any"
-    )
+    says += f"; pairs below {plain(2 * near)} trips per period are indistinguishable from 0"
     yield Expected("demand", near, TRIPS, says, mean, took=took["demand"])
     if roads is not None:
         width = own.flows * max(kept.flows * spread * math.sqrt(roads.pairs), reach)
         says = (
-            f"the flow of the link that most pairs of zones use within ± {plain(width)} "
-            f"trips a period {sure}, those of other links more accurately"
+            f"flow of the link that most pairs of zones use: ±{plain(width)} trips per period "
+            f"({sure}); other links are more accurate"
         )
         yield Expected(
             "link_flows", width, TRIPS, says, roads.flow if mean else None, took=took["link_flows"]
@@ -456,10 +450,7 @@ def told(
 def expected_shares(event: Event, confidence: float) -> Expected:
     """The expectations of the method gradient."""
     reach = event.reach(confidence)
-    says = (
-        f"the share of a pair's trips that take a link within ± {plain(reach)} with "
-        f"{percent(confidence)}"
-    )
+    says = f"share of a pair's trips that take a link: ±{plain(reach)} ({percent(confidence)})"
     if reach >= 0.5:
         says += ", and shares lie between 0 and 1: mostly noise"
     return Expected(
@@ -596,7 +587,7 @@ def model_advice(
         return ()
     return (
         f"{', and '.join(said)}; to see how people choose their own routes, ask with "
-        f"{' and '.join(other)}, also afterwards, for free. Intervals cover the noise only",
+        f"{' and '.join(other)}, also afterwards, for free",
     )
 
 
@@ -645,7 +636,6 @@ AT = {
     "system_optimum": " at the system optimum",
     "user_equilibrium": " at the user equilibrium",
 }
-OTHER_LAW = "Another law can be applied to what was released, for free."
 UNKNOWN_UNIT = "trips a period times the unit of the links' times"
 
 
@@ -671,20 +661,19 @@ def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Hea
         return [Headline("Routes were released; trip counts and times were not"), *law]
     unit = time_unit(problem)
     told_unit = f"{unit}, of all trips of a period" if unit else UNKNOWN_UNIT
-    costs = " and fixed costs" if _has_fixed_costs(problem) else ""
-    with_closed = " with these closed" if result.get("closed") else ""
+    what = "generalized cost" if _has_fixed_costs(problem) else "travel time"
+    after = " after closing" if result.get("closed") else ""
     total = headline(
         RoutingResult,
         result,
         "total_travel_time",
-        f"Total travel time{costs}{AT.get(problem.get('objective', ''), '')}{with_closed}: ",
-        kind=NOISE,
+        f"Total {what}{AT.get(problem.get('objective', ''), '')}{after}: ",
         between=f"{unit and ' '}{unit} per period",
     )
     found = [replace(total, unit=told_unit)]
     if "total_travel_time_change" in result:
         found.insert(0, replace(_change(result, unit), unit=told_unit))
-    found += [replace(one, good_for=OTHER_LAW) for one in law]
+    found += law
     noise, links = only_noise(result, "link_flows")
     if noise:
         found.append(
@@ -718,7 +707,7 @@ def headlines(problem: Mapping[str, Any], result: Mapping[str, Any]) -> list[Hea
 
 def _change(result: Mapping[str, Any], unit: str) -> Headline:
     """The effect of closing on the total travel time of the same trips, with the names of what is
-    closed if lists of jobs have room for them."""
+    closed if there is room for them."""
     name = "total_travel_time_change"
     change, now = result[name], result["total_travel_time"]
     before = now - change
@@ -730,12 +719,13 @@ def _change(result: Mapping[str, Any], unit: str) -> Headline:
         result,
         name,
         "Closing adds ",
-        kind=NOISE,
         between=between,
     )
-    for said in (closures.told(closed) if closed else "", counted(len(closed), "link")):
+    streets = list(dict.fromkeys(closing.street_of(name) or name for name in closed))
+    named = [closures.told(closed), closures.told(streets)] if closed else []
+    for said in (*named, counted(len(closed), "link")):
         called = replace(found, before=f"Closing {said} adds ")
-        if said and len(called.text) <= LONGEST_STORED:
+        if len(called.text) <= LONGEST:
             found = called
             break
     told = ((result.get("uncertainty") or {}).get("values") or {}).get(name)
@@ -987,6 +977,7 @@ def _output(
                 name: {"lower": _listed(lower), "upper": _listed(upper)}
                 for name, (lower, upper) in values.items()
             },
+            "kinds": dict.fromkeys(values, NOISE),
             "noise_dominates": {name: np.asarray(one).tolist() for name, one in dominates.items()},
             "mostly_noise": mostly_noise,
         },
@@ -1026,7 +1017,7 @@ def stated(network: Mapping[str, Any]) -> bool:
 
 
 def sentence(roads: RoadNetwork, latency: AffineLatency | BprLatency) -> str:
-    """The law of all links as a sentence without the full stop."""
+    """The law of all links as a formula in a sentence, without the full stop."""
     own = [
         (link.b, link.power)
         for link in roads.links
@@ -1035,29 +1026,31 @@ def sentence(roads: RoadNetwork, latency: AffineLatency | BprLatency) -> str:
     partly = sum((link.b is None) != (link.power is None) for link in roads.links)
     if len(own) == len(roads.links) and own:
         if len(set(own)) == 1 and (figures := own[0])[0] is not None:
-            return f"Travel times grow by {_bpr(*figures)}, as the network says of every link"
-        return (
-            "Travel times grow by the BPR law, with the b and power that the network says of "
-            "each link"
-        )
-    says = f"Travel times grow {_common(latency)}"
+            return f"{_bpr(*figures)}, from the network"
+        return f"{_LINK_TIME.format('BPR', 'b (flow/capacity)^power')}, b and power by link"
+    says = _common(latency)
     if own or partly:
         links = len(own) + partly
-        says += (
-            f", but for {links:,} of {len(roads.links):,} links, of which the network says its "
-            "own figures"
-        )
+        says += f"; own figures for {links:,} of {counted(len(roads.links), 'link')}"
     return says
 
 
 def _common(latency: AffineLatency | BprLatency) -> str:
     if isinstance(latency, BprLatency):
-        return f"by {_bpr(latency.b, latency.power)}"
-    return (
-        f"in proportion to the flow: at capacity {latency.factor:g} times the time on the empty "
-        "road is added"
-    )
+        return _bpr(latency.b, latency.power)
+    factor = "" if latency.factor == 1 else f"{latency.factor:g} "
+    return _LINK_TIME.format("affine", f"{factor}flow/capacity")
 
 
 def _bpr(b: float | None, power: float | None) -> str:
-    return f"the BPR law: {b:g}, power {power:g} of flow over capacity"
+    return _LINK_TIME.format("BPR", f"{b:g} (flow/capacity){_raised(power)}")
+
+
+def _raised(power: float | None) -> str:
+    """`⁴` of 4, `^2.5` of 2.5."""
+    text = f"{power:g}"
+    return text.translate(_SUPERSCRIPTS) if text.isdecimal() else f"^{text}"
+
+
+_LINK_TIME = "Link time ({}): free-flow time × (1 + {})"
+_SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")

@@ -54,7 +54,7 @@ def issues(asked: RoutingRequest, public: RoutingPublic) -> Iterator[FieldIssue]
         yield FieldIssue("/problem/user_classes", says)
 
 
-def assumptions(asked: RoutingRequest, public: RoutingPublic) -> Iterator[str]:
+def model(asked: RoutingRequest, public: RoutingPublic) -> Iterator[str]:
     """The sentences of a plan about classes."""
     classes = classes_of(asked, public)
     if classes is None or public.user_classes is None:

@@ -30,7 +30,7 @@ async def start(
 
     Asked twice, it answers the same job. Conflict unless the session has failed or was cancelled
     with a signed roster. What was opened before it failed stays opened: the sums of both jobs
-    together tell about who is left out (docs/security.md).
+    together tell about who is left out (docs/opened-sums.md).
     """
     require(principal, "owner")
     async with services.database.transaction(principal.tenant_id) as connection:

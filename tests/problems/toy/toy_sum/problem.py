@@ -108,6 +108,7 @@ class ToySum(ProblemOnData):
             values["uncertainty"] = {
                 "level": LEVEL,
                 "values": {"total": ends},
+                "kinds": {"total": "noise"},
                 "noise_dominates": {"total": noise},
                 "mostly_noise": noise,
             }
