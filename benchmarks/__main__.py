@@ -42,6 +42,7 @@ ON_REQUEST = (
         "importance_sampling",
         "per_decision",
         "clips",
+        "clinics",
         "signals",
         "coupled_qp",
     ),
@@ -58,7 +59,7 @@ def main() -> None:
     parser.add_argument(
         "--releases",
         type=int,
-        help="of coverage, inverse, advice, clips and signals: seeded releases a case",
+        help="of coverage, inverse, advice, clips, clinics and signals: seeded releases a case",
         default=argparse.SUPPRESS,
     )
     parser.add_argument(
@@ -81,9 +82,10 @@ def main() -> None:
         )
     if "kinds" in options and not set(chosen) <= {"coverage", "inverse", "advice"}:
         raise SystemExit("--kinds is of coverage, inverse and advice alone")
-    counted = {"coverage", "inverse", "advice", "clips", "signals"}
+    counted = {"coverage", "inverse", "advice", "clips", "clinics", "signals"}
     if "releases" in options and not set(chosen) <= counted:
-        raise SystemExit("--releases is of coverage, inverse, advice, clips and signals alone")
+        told = "coverage, inverse, advice, clips, clinics and signals"
+        raise SystemExit(f"--releases is of {told} alone")
     if "truths" in options and set(chosen) != {"coverage"}:
         raise SystemExit("--truths is of coverage alone")
     rows = [

@@ -11,7 +11,7 @@ What one patient adds to what each of them releases, with r_t in [0, 1] the rewa
 the product of the ratios up to it, u_t = min(w_t, W) / W (Laplace noise for l1, W as the product
 takes it from the number of patients and the largest ratio, which all know):
 
-whole         `importance_sampling.weighted_sums`, of u_H and the mean of r_t. l1 <= 1.1.
+whole         The same of all steps as one, of u_H and the mean of r_t. l1 <= 1.1.
 per_decision  `importance_sampling.per_decision_sums`, of the means of u_t and of u_t r_t: one
               denominator for all steps. l1 <= 1.1 as well.
 own_clips     The same of u = mean min(w_t, W_t) / mean W_t, where W_t is max_ratio to the power of
@@ -47,7 +47,6 @@ from discreet.solvers.evaluation.importance_sampling import (
     UNIT,
     WeightedSums,
     per_decision_sums,
-    weighted_sums,
 )
 from discreet.solvers.evaluation.temporal_difference import Transitions
 
@@ -169,25 +168,25 @@ def cap(world: World, epsilon: float) -> float:
 
 def summed(people: Patients, name: str, most: float) -> Floats:
     """The seven sums in patients, without noise."""
-    count = len(people.ratio)
-    nowhere = np.zeros(count * STEPS, dtype=np.int32)
+    count, steps = len(people.ratio), STEPS
+    reward, ratio = people.reward, people.ratio
+    if name == "whole":  # all steps as one
+        steps, reward = 1, reward.mean(axis=1)
+        ratio = ratio.prod(axis=1)
+    nowhere = np.zeros(count * steps, dtype=np.int32)
     moved = Transitions(
-        np.arange(count + 1) * STEPS,
+        np.arange(count + 1) * steps,
         nowhere,
         nowhere,
-        people.reward.ravel(),
-        people.ratio.ravel(),
-        np.zeros(count * STEPS, dtype=bool),
+        reward.ravel(),
+        ratio.ravel(),
+        np.zeros(count * steps, dtype=bool),
     )
-    if name == "whole":
-        whole = {"discount": 1.0, "bounds": (0.0, float(STEPS)), "largest_weight": most}
-        return weighted_sums(moved, **whole) / UNIT  # type: ignore[arg-type]
-    return (
-        per_decision_sums(
-            moved, discount=1.0, bounds=(0.0, 1.0), largest_weight=most, horizon=STEPS
-        )
-        / UNIT
+    (found,) = per_decision_sums(
+        moved, discount=1.0, bounds=(0.0, 1.0), clips=np.array([most]), horizon=steps
     )
+    sums: Floats = found[:-1] / UNIT
+    return sums
 
 
 def by_sums(

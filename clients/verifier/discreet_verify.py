@@ -180,7 +180,11 @@ def guarded(name, look):
 
 COLUMNS = ("delta", "delta_z", "epsilon", "rho")
 UNITS = {"epsilon": 10**9, "delta": 10**18, "rho": 10**18, "delta_z": 10**18}
-PURE = {"discrete_laplace": "discrete_laplace", "laplace": "discrete_laplace_on_grid"}
+PURE = {
+    "discrete_laplace": "discrete_laplace",
+    "exponential": "exponential",
+    "laplace": "discrete_laplace_on_grid",
+}
 """Mechanisms whose price follows from exact arithmetic, with what their events call the noise."""
 EVENT = {"mechanism", "sensitivity", "norm", "noise", "scale", "count", "sampling", "neighbours"}
 """Members of such an event; count, norm, noise and sampling may be missing where they are as
@@ -223,10 +227,13 @@ def price_of(events):
         require(type(count) is int and 1 <= count <= 10**9, "the events have no price")
         if event["mechanism"] in PURE:
             gridded = event["mechanism"] == "laplace"
-            usual = {"norm": "l1", "sampling": None, "noise": PURE[event["mechanism"]]}
-            event = {**usual, **event}
+            chosen = event["mechanism"] == "exponential"
+            norm = "score" if chosen else "l1"
+            usual = {"norm": norm, "sampling": None, "noise": PURE[event["mechanism"]]}
+            event = {**usual, **({"monotone": False} if chosen else {}), **event}
+            more = {"dimension", "grid"} if gridded else {"monotone"} if chosen else set()
             require(
-                set(event) == EVENT | ({"dimension", "grid"} if gridded else set())
+                set(event) == EVENT | more
                 and {name: event[name] for name in usual} == usual
                 and isinstance(event["neighbours"], str)
                 and event["neighbours"] != "",
@@ -236,6 +243,9 @@ def price_of(events):
             if gridded:
                 require(type(event["dimension"]) is int, "the events have no price")
                 loss += figure(event["grid"]) * figure(event["dimension"])
+            if chosen:
+                require(type(event["monotone"]) is bool, "the events have no price")
+                loss *= 1 if event["monotone"] else 2
             loss /= figure(event["scale"])
             total["epsilon"] += math.ceil(count * loss * UNITS["epsilon"])
             total["rho"] += math.ceil(count * loss * loss / 2 * UNITS["rho"])

@@ -92,7 +92,6 @@ def meet_faults() -> None:
     for kind in KINDS.values():
         for step in (
             "release",
-            "release_number",
             "part_sums",
             "release_sums",
             "release_sampled",

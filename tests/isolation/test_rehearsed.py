@@ -493,11 +493,6 @@ async def by_shares(watch: Watch, header: dict[str, Any], content: bytes) -> Non
                 "contents": [{**one, "sealed_bytes": len(sealed)}],
                 "part_bytes": 100,
             }
-            if len(header["plan"]["events"]) > 1:
-                number = {**asked, "step": "number"}
-                told = await watch.run(f"number {what}", number, b"", (file.fileno(),))
-                assert told is not None or what
-                asked["before"] = "" if told is None else told.payload.hex()
             shares = [
                 await watch.run(
                     f"share {number} {what}",

@@ -23,6 +23,10 @@ OTHER_SAMPLES = {
     # Where the distance is spread over several coordinates, each of which says little.
     "off_policy_evaluation, moments, tabular, replaced": 6000,
     "off_policy_evaluation, gradient, tabular, replaced": 4000,
+    # The choice of the clip, an eighth of the price, tells nothing there.
+    "off_policy_evaluation, importance sampling, chosen clip, added": 3000,
+    "off_policy_evaluation, importance sampling, chosen clip, replaced": 6000,
+    "off_policy_evaluation, importance sampling, chosen clip, visits, added": 3000,
     # What a long computation tells at once.
     "off_policy_evaluation, minibatch, columns, replaced": 1000,
     "off_policy_evaluation, minibatch, tabular, replaced": 1000,
@@ -50,6 +54,10 @@ CELLS = {
         minibatch, continuing, replaced; constant, added; constant, replaced;
         gradient, tabular, replaced; importance sampling, added; importance sampling, replaced;
         importance sampling, added, gaussian; importance sampling, replaced, gaussian;
+        importance sampling, one visit, added; importance sampling, one visit, replaced;
+        importance sampling, one visit, added, gaussian; importance sampling, chosen clip, added;
+        importance sampling, chosen clip, replaced;
+        importance sampling, chosen clip, visits, added;
         importance sampling, public rules, added; per decision, added; per decision, replaced;
         per decision, added, gaussian;
         dp_lsw, added; dp_lsw, replaced; dp_lsl, added; dp_lsl, replaced""",

@@ -111,11 +111,11 @@ CELLS: dict[str, tuple[tuple[str, str], float | None, str, int]] = {
     "off_policy_evaluation, minibatch, tabular, replaced": (BATCH, 2e-3, REPLACED, 20),
     "off_policy_evaluation, gradient, columns, replaced": (DRAW, 2e-3, REPLACED, 400),
     "off_policy_evaluation, gradient, tabular, replaced": (DRAW, 2e-3, REPLACED, 400),
-    # Parts of a whole, and a tenth of it for a square; two such parts, and one square.
+    # Parts of a whole, and parts of a tenth of it for squares; or two such.
     "off_policy_evaluation, importance sampling, added": (LAPLACE, WHOLE + WHOLE // 10, ADDED, 1),
     "off_policy_evaluation, importance sampling, replaced": (
         LAPLACE,
-        2 * WHOLE + WHOLE // 10,
+        2 * (WHOLE + WHOLE // 10),
         REPLACED,
         1,
     ),
@@ -127,8 +127,45 @@ CELLS: dict[str, tuple[tuple[str, str], float | None, str, int]] = {
     ),
     "off_policy_evaluation, importance sampling, replaced, gaussian": (
         GAUSSIAN,
-        math.sqrt(2 * WHOLE**2 + (WHOLE // 10) ** 2),
+        math.sqrt(2 * (WHOLE**2 + (WHOLE // 10) ** 2)),
         REPLACED,
+        1,
+    ),
+    # Squares in three parts of a tenth, as the whole in six; and .15 for what is cut off.
+    "off_policy_evaluation, importance sampling, one visit, added": (
+        LAPLACE,
+        WHOLE + WHOLE // 10 + int(0.15 * WHOLE),
+        ADDED,
+        1,
+    ),
+    "off_policy_evaluation, importance sampling, one visit, replaced": (
+        LAPLACE,
+        2 * (WHOLE + WHOLE // 10) + int(0.15 * WHOLE),
+        REPLACED,
+        1,
+    ),
+    "off_policy_evaluation, importance sampling, one visit, added, gaussian": (
+        GAUSSIAN,
+        math.sqrt(WHOLE**2 + (WHOLE // 10) ** 2 + int(0.15 * WHOLE) ** 2),
+        ADDED,
+        1,
+    ),
+    "off_policy_evaluation, importance sampling, chosen clip, added": (
+        LAPLACE,
+        WHOLE + WHOLE // 10 + int(0.15 * WHOLE),
+        ADDED,
+        1,
+    ),
+    "off_policy_evaluation, importance sampling, chosen clip, replaced": (
+        LAPLACE,
+        2 * (WHOLE + WHOLE // 10) + int(0.15 * WHOLE),
+        REPLACED,
+        1,
+    ),
+    "off_policy_evaluation, importance sampling, chosen clip, visits, added": (
+        LAPLACE,
+        WHOLE + WHOLE // 10,
+        ADDED,
         1,
     ),
     # Of single steps the same.
@@ -145,7 +182,7 @@ CELLS: dict[str, tuple[tuple[str, str], float | None, str, int]] = {
         ADDED,
         1,
     ),
-    # Beside a twentieth of the price for the number of trajectories, which the clip rests on.
+    # Beside an eighth of the price for the choice of the clip.
     "off_policy_evaluation, importance sampling, public rules, added": (
         LAPLACE,
         WHOLE + WHOLE // 10,
@@ -174,10 +211,22 @@ NEAR = {
     # So here, and the certificate of what states together may reach is an outer one.
     "multi_agent, a vector": 0.82,
     "multi_agent, a polytope": 0.78,
+    # Both are cut off, whichever clip is chosen: what is cut off of them does not differ.
+    "off_policy_evaluation, importance sampling, chosen clip, replaced": 2.2 / 2.35 * (1 - 1e-6),
 }
 """How much of the sensitivity the neighbours reach, where it is not all."""
-COUNTED = {"off_policy_evaluation, importance sampling, public rules, added": 0.05}
-"""Of epsilon for the number of trajectories, where that is not half."""
+COUNTED = {
+    f"off_policy_evaluation, importance sampling, {name}": 1 / 8
+    for name in (
+        "public rules, added",
+        "chosen clip, added",
+        "chosen clip, replaced",
+        "chosen clip, visits, added",
+    )
+}
+"""Of epsilon for the choice of the clip; elsewhere half is for the number of trajectories."""
+CLIP_OF_8 = 5
+"""Its place among those of which a release chooses."""
 CASES = {case.name: case for kind in KINDS for case in worst_cases(kind)}
 
 
@@ -270,7 +319,7 @@ def distance(case: Neighbours, left: Content, right: Content) -> float:
         return float(change / least)
     exact = []
     for content in (left, right):
-        noise = NoNoise()
+        noise = NoNoise(CLIP_OF_8)
         released = case.problem.release(case.public, case.plan, content, noise).values()
         assert sorted(map(str, noise.events)) == sorted(map(str, case.plan.events))
         exact.append(np.asarray([*released][noise.events.index(event)], dtype=np.float64).ravel())
@@ -355,7 +404,7 @@ def test_worst_neighbours_move_it_by_its_sensitivity(name: str) -> None:
 def trajectory(case: Neighbours, generator: np.random.Generator) -> list[dict[str, Any]]:
     """Anything that a person may have done."""
     part, rows = case.public, []
-    for _ in range(int(generator.integers(1, 4))):
+    for _ in range(min(int(generator.integers(1, 4)), part.horizon)):
         row: dict[str, Any] = {
             "terminal": False,
             "reward": float(generator.choice([-1, 1, generator.uniform(-1, 1)])),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import math
 import random
 from functools import partial
 from itertools import pairwise
@@ -16,14 +15,12 @@ from hypothesis import strategies as st
 
 from discreet.isolation import summing
 from discreet.isolation.spooled import in_memory
-from discreet.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from discreet.privacy.noise import Noise
 from discreet.problems import KINDS
 from discreet.problems.base import Problem
-from discreet.problems.contents import Content, Released, framed, pack
+from discreet.problems.contents import Content, framed, pack
 from discreet.problems.numbers import Privacy
-from discreet.problems.off_policy_evaluation.weighting import LEAST_CAP, largest_weight
-from discreet.problems.parts import StoredContent, SumsAfterNumber, add, share_of
+from discreet.problems.parts import StoredContent, SumsOverParts, add, share_of
 from discreet.problems.plans import Plan
 from discreet.problems.routing.counts_plan import counts_plan
 from discreet.problems.routing.request import RoutingRequest
@@ -162,17 +159,6 @@ def stored(problem: Problem, content: Content) -> StoredContent:
     return StoredContent(partial(io.BytesIO, pack(content)), problem.Dataset.RECORDS)
 
 
-def after_number(
-    problem: Problem, public: Any, plan: Plan, content: Content, noise: Noise
-) -> tuple[Plan, Released]:
-    """The plan of the sums, and what is released before them, where that is anything."""
-    if len(plan.events) == 1:
-        return plan, {}
-    assert isinstance(problem, SumsAfterNumber)
-    before = problem.release_number(public, plan, stored(problem, content).units, noise)
-    return problem.following(public, plan, before), before
-
-
 def units_of(problem: Problem, content: Content) -> list[bytes]:
     """Each unit's rows, of a content that is read in parts or as a whole."""
     assert problem.Dataset is not None
@@ -192,8 +178,6 @@ def test_sums_of_parts_are_those_of_the_whole(name: str) -> None:
     assert plan.parts_by is not None
     released = problem.release(public, plan, content, Noise.seeded(9))
     shown = problem.diagnose(public, plan, content, Noise.seeded(9))
-    plan, before = after_number(problem, public, plan, content, Noise.seeded(9))
-    assert bool(before) == name.endswith("private number")
     whole = problem.part_sums(public, plan, content)
     assert any(sums.any() for sums in whole.values())
     rng = random.Random(name)
@@ -216,15 +200,12 @@ def test_sums_of_parts_are_those_of_the_whole(name: str) -> None:
         assert pack(diagnosed) == pack({one: sums * number for one, sums in shown.items()})
         if number == 1:
             again = problem.release_sums(public, plan, total, Noise.seeded(9))
-            assert pack(before | again) == pack(released), (
-                "and the noise is drawn once, as of the whole"
-            )
+            assert pack(again) == pack(released), "and the noise is drawn once, as of the whole"
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_parts_without_records_add_nothing(name: str) -> None:
     problem, public, plan, content = opened(name)
-    plan, _ = after_number(problem, public, plan, content, Noise.seeded(9))
     (part,) = stored(problem, content).parts(0, 0, 1 << 20)
     assert units_of(problem, part) == []
     sums = problem.part_sums(public, plan, part)
@@ -234,56 +215,15 @@ def test_parts_without_records_add_nothing(name: str) -> None:
     assert not any(each.any() for each in sums.values())
 
 
-PRIVATE_NUMBERS = [name for name in CASES if name.endswith("private number")]
+CHOSEN = [name for name in CASES if name.endswith("private number")]
 
 
-@pytest.mark.parametrize("name", PRIVATE_NUMBERS)
-def test_clips_follow_from_the_noised_number_alone(name: str) -> None:
-    """So much is spent here that the clip is not the least one, and differs with the noise."""
+@pytest.mark.parametrize("name", CHOSEN)
+def test_clips_are_chosen_once_of_the_sums_of_all_parts(name: str) -> None:
+    """By the child that adds noise, whatever the shares: so much is spent here that not one clip
+    alone is drawn."""
     problem, public, plan, content = prepared(*CASES[name], epsilon=10)
-    assert isinstance(problem, SumsAfterNumber)
-    caps = set()
-    for seed in range(30):
-        released = problem.release(public, plan, content, Noise.seeded(seed))
-        following, before = after_number(problem, public, plan, content, Noise.seeded(seed))
-        sums = problem.part_sums(public, following, content)
-        again = problem.release_sums(public, following, sums, Noise.seeded(seed))
-        assert pack(before | again) == pack(released)
-        cap = following.parameters["max_importance"]
-        noised = int(released["trajectories"][0])
-        assert cap == largest_weight(plan.events[0], noised)
-        caps.add(cap)
-    assert len(caps) > 5
-    for few in (-(1 << 62), -3, 0):
-        following = problem.following(public, plan, {"trajectories": np.array([few])})
-        assert following.parameters["max_importance"] == LEAST_CAP
-        assert problem.part_sums(public, following, content)["sums"].any()
-
-
-@pytest.mark.parametrize("name", PRIVATE_NUMBERS)
-def test_the_number_gets_the_noise_that_is_charged(name: str) -> None:
-    """Of nobody as of many. Its mean square is within 5 deviations: that of a Laplace variable's
-    square is sqrt(5) times its mean."""
-    problem, public, plan, _ = opened(name)
-    assert isinstance(problem, SumsAfterNumber)
-    _, count = plan.events
-    assert isinstance(count, DiscreteLaplace)
-    draws, noise = 5000, Noise.seeded(4)
-    for units in (0, PEOPLE):
-        found = [
-            int(problem.release_number(public, plan, units, noise)["trajectories"][0]) - units
-            for _ in range(draws)
-        ]
-        ratio = np.mean(np.square(found, dtype=float)) / count.deviation() ** 2
-        assert abs(ratio - 1) < 5 * math.sqrt(5 / draws)
-
-
-@pytest.mark.parametrize("name", PRIVATE_NUMBERS)
-def test_a_number_gets_noise_once_whoever_goes_on_with_it(name: str) -> None:
-    """Children have other noise each, as they have where nothing is public: all go on with the
-    number that the first of them noised, and the release tells that one."""
-    problem, public, plan, content = prepared(*CASES[name], epsilon=10)
-    assert isinstance(problem, SumsAfterNumber)
+    assert isinstance(problem, SumsOverParts)
     header = {
         "kind": "off_policy_evaluation",
         "problem": problem.model_dump(mode="json"),
@@ -292,19 +232,20 @@ def test_a_number_gets_noise_once_whoever_goes_on_with_it(name: str) -> None:
         "simulation": False,
         "part_bytes": 200,
     }
+    places = set()
     with in_memory(pack(content)) as (place, descriptor):
         header["contents"] = [place]
-        for seed in range(3):
-            before = summing.number_of(header, descriptor, Noise.seeded(seed))
-            asked = {**header, "before": pack(before).hex()}
+        for seed in range(10):
             shares = [
-                summing.sums_of_share({**asked, "share": [one, 3]}, descriptor) for one in range(3)
+                summing.sums_of_share({**header, "share": [one, 3]}, descriptor) for one in range(3)
             ]
-            released = summing.release_of_shares(asked, framed(map(pack, shares)), Noise.seeded(77))
-            following = problem.following(public, plan, before)
-            whole = problem.part_sums(public, following, content)
-            alone = problem.release_sums(public, following, whole, Noise.seeded(77))
-            assert pack(released) == pack(before | alone)
+            noise = Noise.seeded(seed)
+            released = summing.release_of_shares(header, framed(map(pack, shares)), noise)
+            assert pack(released) == pack(
+                problem.release(public, plan, content, Noise.seeded(seed))
+            )
+            places.add(int(released["clip"][0]))
+    assert len(places) > 1
 
 
 @given(
@@ -367,18 +308,6 @@ def test_sums_that_wrap_do_so_in_any_order() -> None:
             add(total, parts[place])
         found.add(int(total["sums"][0]))
     assert len(found) == 1
-
-
-def test_plans_of_several_events_are_of_kinds_that_take_the_number_first() -> None:
-    """Otherwise their releases would fail after they were charged."""
-    several = [
-        case.problem
-        for kind in KINDS.values()
-        for case in kind.worst_cases()
-        if case.plan.parts_by is not None and len(case.plan.events) > 1
-    ]
-    assert several
-    assert all(isinstance(problem, SumsAfterNumber) for problem in several)
 
 
 def test_plans_say_what_is_never_divided() -> None:

@@ -82,7 +82,7 @@ def test_weights_are_no_larger_than_public_rules_allow() -> None:
     content = trial(600, 1)
     bounded, free = (answered(part, content, 1) for part in (public(max_ratio=1 / DRAWN), public()))
     assert bounded["largest_weight"] == pytest.approx(1.5**HORIZON)
-    assert free["largest_weight"] == pytest.approx(600 / 60, rel=0.5)  # of as many, at epsilon 1
+    assert free["largest_weight"] >= 4  # all weigh 0 or 5.06
     ends = bounded["uncertainty"]["values"]
     assert (bounded["clipped_mass"], ends["clipped_mass"]) == (0, {"lower": 0, "upper": 0})
     assert bounded["robust_bounds"] == ends["policy_value"]
@@ -124,8 +124,8 @@ def selected_trial(people: int, seed: int) -> Content:
 
 
 def test_where_noise_allows_it_no_weight_is_cut_off_and_intervals_hold_the_truth() -> None:
-    """700 people at epsilon 1: the clip would be 11, and 27 is within four times that. Of fewer it
-    is not."""
+    """700 people at epsilon 1, whose number is private: some 13 weigh 27, too few to be told by
+    their weights alone. Of far fewer all weights may be cut off."""
     part = public(
         max_ratio=RULE_RATIO, horizon=RULE_HORIZON, least_reward=0, target_policy="selected"
     )
@@ -141,8 +141,8 @@ def test_where_noise_allows_it_no_weight_is_cut_off_and_intervals_hold_the_truth
     assert held >= 48  # of 54 on average; fewer with probability 1 %
     assert np.median(wide) < RULE_HORIZON / 2.5
     assert "robust_bounds" not in charts._three(found)  # it is the policy's value, drawn once
-    few = answered(part, selected_trial(250, 1), 1, return_bounds=None)
-    assert few["largest_weight"] == pytest.approx(250 / 60, rel=0.4)
+    few = [answered(part, selected_trial(60, one), one, return_bounds=None) for one in range(9)]
+    assert np.median([one["largest_weight"] for one in few]) < 8
     with_fixed = answered(
         part, selected_trial(250, 1), 1, return_bounds=None, max_importance=26.99999
     )
@@ -151,15 +151,16 @@ def test_where_noise_allows_it_no_weight_is_cut_off_and_intervals_hold_the_truth
 
 def test_a_public_number_has_the_same_rule_and_a_clip_is_in_the_interval() -> None:
     """Of 500 people at epsilon 1 the interval is expected to be narrower if nothing is cut off; of
-    300 it would be wider, and weights are clipped. A clip of one's own takes two thirds
+    100 it would be wider, and the release chooses a clip. A clip of one's own takes two thirds
     of the weights off: with clipped weights alone the interval misses what the rule is worth, and
     the interval of the value does not."""
     rule = {"max_ratio": RULE_RATIO, "horizon": RULE_HORIZON, "least_reward": 0}
     problem = OffPolicyEvaluation.model_validate({**ASKED, "return_bounds": None})
-    for people, cap in ((500, 27.0), (300, 300 / 60 * 1.1 / 2.1)):
+    for people, cap in ((500, pytest.approx(27)), (100, None)):
         plan = problem.plan(public(**rule, trajectories=people), Budget(epsilon=10**9, delta=0))
-        assert plan.parameters["max_importance"] == pytest.approx(cap, rel=0.01)
-        assert any("none is cut off" in one for one in plan.advice) == (cap == 27)
+        assert plan.parameters["max_importance"] == cap
+        assert len(plan.events) == 1 + (cap is None)
+        assert any("none is cut off" in one for one in plan.advice)
     held, clipped, (truth, before) = np.zeros(3), 0, clips.worth(RULE_HORIZON, RULE_RATIO, "sicker")
     assert truth == pytest.approx(0.6 * RULE_HORIZON)
     for seed in range(40):
@@ -206,19 +207,22 @@ def half(found: Any, name: str) -> float:
 
 def test_a_true_largest_ratio_widens_no_interval() -> None:
     """Six visits of 2,000 people: a weight may be 211, far above what the noise allows. Until
-    November nothing was cut off then, and the interval was ± 25 instead of ± 10."""
+    November nothing was cut off then, and the interval was ± 25 instead of ± 3."""
     content = mild_trial(2000, 1)
     wide = {}
     for ratio in (None, 10, 2.44, 2, 1.5):
         known = public(**{**MILD, "max_ratio": ratio})
-        found = [answered(known, content, seed, return_bounds=None) for seed in range(5)]
+        found = [answered(known, content, seed, return_bounds=None) for seed in range(30)]
         wide[ratio] = np.mean([half(one, "policy_value") for one in found])
     for more, less in itertools.pairwise((1.5, 2, 2.44, 10, None)):
-        assert wide[more] <= 1.03 * wide[less], wide
+        assert wide[more] <= 1.2 * wide[less], wide  # by chance
+    assert wide[None] < 4
 
 
 LATTICE: dict[str, tuple[Any, ...]] = {
     "max_ratio": (None, 30, 10, 5, 3, 2.44, 2, 1.5, 1.1),
+    "overlap": (None, 0.01, 0.1, 0.3, 0.5, 0.7, 1.0),
+    "actions": (None, 2),
     "horizon": (12, 6, 5, 3, 2, 1),
     "least_reward": (None, -0.5, 0, 0.5),
     "reward_bound": (3, 1.5, 1),
@@ -245,10 +249,8 @@ def wide_of(method: str, people: int, epsilon: float, known: bool, given: dict[s
     if known:
         return {one.quantity: one.interval for one in problem.expected(part, plan, 0.9)}
     weighs = problem.method_for(part, method)
-    deviation = weighs._deviation(plan.events[0])
-    cap = weighs._clip(deviation, people)
     low, high = weighs._bounds
-    return {"value": (high - low) * weighs._half_width(deviation, people, cap, 1.645)}
+    return {"value": (high - low) * weighs._with(plan.events[0], people)}
 
 
 @pytest.mark.parametrize("method", ["importance_sampling", "per_decision"])
@@ -257,9 +259,10 @@ def test_more_public_knowledge_makes_no_expected_interval_wider(method: str, kno
     """Walks up the lattice of public parts, from random points, by one figure at a time."""
     rng = np.random.default_rng(1)
     compared = 0
-    for _ in range(150):
+    for _ in range(200):
         at = {name: int(rng.integers(len(levels))) for name, levels in LATTICE.items()}
-        name = str(rng.choice(list(LATTICE)))
+        # Two actions are no bound: what they tell is bought with noise, a seventh more.
+        name = str(rng.choice([one for one in LATTICE if one != "actions"]))
         if at[name] + 1 == len(LATTICE[name]):
             continue
         ends = (int(rng.choice([60, 500, 2000, 20_000])), float(rng.choice([0.1, 1, 4])), known)
@@ -302,19 +305,15 @@ def test_the_audit_attacks_a_release_whose_weights_are_not_cut_off() -> None:
 def test_a_plan_says_how_many_people_it_takes_until_nothing_is_cut_off() -> None:
     part = public(max_ratio=RULE_RATIO, horizon=RULE_HORIZON)
     problem = OffPolicyEvaluation.model_validate(ASKED)
-    told = problem.plan(part, Budget(epsilon=10**9, delta=0)).advice
-    (clipped,) = (one for one in told if one.startswith("weights of whole trajectories"))
-    assert (
-        "No weight can be larger than 27, by max_ratio and horizon, and from about 210" in clipped
-    )
-    assert "and no weight is cut off then" in told[0]
-    known = part.model_copy(update={"trajectories": 200, "neighbours": "replace"})
-    (clipped,) = (
-        one
-        for one in problem.plan(known, Budget(epsilon=10**9, delta=0)).advice
-        if one.startswith("weights of whole trajectories")
-    )
-    assert f"(at most {percent(1 - 2 / 27)}, by max_ratio and horizon)" in clipped
+    known = part.model_copy(update={"trajectories": 100, "neighbours": "replace"})
+    for each in (part, known):
+        told = problem.plan(each, Budget(epsilon=10**9, delta=0)).advice
+        (clipped,) = (one for one in told if one.startswith("weights of whole trajectories"))
+        assert "at one of 10 values from 1.41 to 27, which the release chooses" in clipped
+        assert "trajectories on none is cut off" in clipped
+    enough = public(max_ratio=RULE_RATIO, horizon=RULE_HORIZON, trajectories=2000)
+    told = problem.plan(enough, Budget(epsilon=10**9, delta=0)).advice
+    assert any("no weight can be larger than 27, by max_ratio or overlap" in one for one in told)
 
 
 def test_a_ratio_beyond_the_public_one_is_refused_with_its_row() -> None:
@@ -338,26 +337,26 @@ def test_a_ratio_beyond_the_public_one_is_refused_with_its_row() -> None:
 
 
 def test_a_plan_foretells_what_is_cut_off_of_long_episodes() -> None:
-    """Half are treated in each of 9 visits: 1 in 512 always, weighs 512, and of the mean of weights
-    1 - c/512 is above the clip c. Over 4 visits with 2/3 no weight is above 5.06, and nothing is
-    said; nor over 8 visits with a private number, of which enough have no weight cut off."""
+    """Half are treated in each of 14 visits: 1 in 16,384 always, weighs as much, and of the mean of
+    weights 1 - c/16,384 is above the clip c. Over 4 visits with 2/3 no weight is above 5.06, and
+    nothing is said; nor over 8 visits, where the release may choose the largest weight."""
 
     def plan(part: OffPolicyPublic, **asked: Any) -> Any:
         problem = OffPolicyEvaluation.model_validate({**ASKED, **asked})
         return problem.plan(part, Budget(epsilon=10**9, delta=0))
 
-    long = {"max_ratio": 2, "horizon": 9}
+    long = {"max_ratio": 2, "horizon": 14}
     for part, asked in (
         (public(**long), {}),
         (public(**long, trajectories=800), {}),
         (public(**long), {"max_importance": 20}),
     ):
         found = plan(part, **asked)
-        cap = found.parameters["max_importance"] or 50
-        (says,) = (one for one in found.advice if one.startswith("over 9 steps"))
-        assert "as large as 512 (" in says
-        assert f"clipped at {plain(cap, 3)}:" in says
-        weights = np.where(np.arange(512) == 0, 512.0, 0.0)
+        cap = found.parameters["max_importance"] or 256
+        (says,) = (one for one in found.advice if one.startswith("over 14 steps"))
+        assert f"as large as {plain(2**14, 3)} (" in says
+        assert f"clipped at {plain(cap, 3)}" in says
+        weights = np.where(np.arange(2**14) == 0, 2.0**14, 0.0)
         assert f"up to {percent(float(np.maximum(weights - cap, 0).mean()))} of the weights" in says
     never = {"max_ratio": 2, "horizon": 8000}
     eight = public(max_ratio=2, horizon=8)

@@ -17,7 +17,7 @@ from discreet.solvers.evaluation.importance_sampling import (
     UNIT,
     WeightedSums,
     per_decision_sums,
-    weighted_sums,
+    sensitivity,
 )
 from discreet.solvers.evaluation.temporal_difference import Transitions
 
@@ -36,39 +36,46 @@ def transitions(trajectories: list[list[tuple[float, float]]]) -> Transitions:
     return Transitions(start, nowhere, nowhere, reward, np.abs(ratio), np.zeros(size, dtype=bool))
 
 
-def sums(
-    trajectories: list[list[tuple[float, float]]], cap: float = 3.0, **values: Any
-) -> np.ndarray:
-    fixed: dict[str, Any] = {"discount": 0.9, "bounds": (-1.5, 3.5), "largest_weight": cap}
-    return weighted_sums(transitions(trajectories), **{**fixed, **values})
-
-
 def by_steps(
     trajectories: list[list[tuple[float, float]]], cap: float = 3.0, **values: Any
 ) -> np.ndarray:
     fixed: dict[str, Any] = {"discount": 0.9, "bounds": (-0.5, 1), "horizon": 5}
-    return per_decision_sums(transitions(trajectories), largest_weight=cap, **{**fixed, **values})
+    clips = np.array([cap, 2 * cap])
+    found = per_decision_sums(transitions(trajectories), clips=clips, **{**fixed, **values})
+    assert (found[:, -1] >= 0).all()
+    assert (found[:, -1] <= UNIT * len(trajectories)).all()
+    assert found[1, -1] <= found[0, -1]
+    return found[0, :-1]
 
 
-@pytest.mark.parametrize("sums", [sums, by_steps])
+def as_one_step(rows: list[list[tuple[float, float]]], cap: float) -> np.ndarray:
+    """Of whole trajectories: a step with the product of all ratios and the return."""
+    single = [
+        [(math.prod(ratio for ratio, _ in one), sum(0.9**t * r for t, (_, r) in enumerate(one)))]
+        for one in rows
+    ]
+    return by_steps(single, cap, horizon=1, bounds=(-1.5, 3.5))
+
+
 @given(one=TRAJECTORY, another=TRAJECTORY, cap=st.sampled_from([0.3, 1.0, 3.0, 1e4]))
 @settings(max_examples=300)
 def test_one_trajectory_moves_the_sums_by_at_most_what_is_said(
-    sums: Any, one: Any, another: Any, cap: float
+    one: Any, another: Any, cap: float
 ) -> None:
     """Exactly, in integers, for any ratios and rewards whatever, such as registration would
     refuse."""
-    mine, its = (sums([each], cap) for each in (one, another))
+    mine, its = (by_steps([each], cap) for each in (one, another))
     for found in (mine, its):
         assert (found >= 0).all()
         assert found[:6].sum() <= UNIT
         assert found[:6].sum() >= UNIT - 7  # of floors
         assert found[6] <= SQUARE_UNIT
-    assert (sums([one, another], cap) == mine + its).all()
+    assert (by_steps([one, another], cap) == mine + its).all()
     apart = mine - its
-    assert np.abs(apart).sum() <= 2 * UNIT + SQUARE_UNIT
+    assert sensitivity(replaced=True)[0] == 2 * UNIT + SQUARE_UNIT >= np.abs(apart).sum()
     assert (apart.astype(object) ** 2).sum() <= 2 * UNIT**2 + SQUARE_UNIT**2
     assert (mine.astype(object) ** 2).sum() <= UNIT**2 + SQUARE_UNIT**2
+    assert sensitivity(replaced=False)[1] == pytest.approx(math.hypot(UNIT, SQUARE_UNIT))
 
 
 def test_weights_of_steps_without_noise_say_what_numpy_says() -> None:
@@ -89,10 +96,6 @@ def test_weights_of_steps_without_noise_say_what_numpy_says() -> None:
     assert found.clipped_mass().value == pytest.approx(
         max(0.0, 1 - (np.minimum(weight, cap) @ share).mean()), abs=1e-5
     )
-    # Of episodes of one step both are the same sums.
-    single = [[one[0]] for one in rows]
-    fixed: dict[str, Any] = {"bounds": (-0.5, 1.0), "discount": 1.0}
-    assert (by_steps(single, cap, horizon=1, **fixed) == sums(single, cap, **fixed)).all()
 
 
 def people(number: int, seed: int = 3) -> list[list[tuple[float, float]]]:
@@ -114,7 +117,7 @@ def moments(cap: float, **values: Any) -> tuple[WeightedSums, np.ndarray, np.nda
     weight = np.array([min(math.prod(ratio for ratio, _ in one), cap) for one in rows])
     gain = np.array([sum(0.9**t * reward for t, (_, reward) in enumerate(one)) for one in rows])
     found = WeightedSums(
-        sums(rows, cap) / UNIT, variance=1e-18, largest_weight=cap, quantile=1.645, **values
+        as_one_step(rows, cap) / UNIT, variance=1e-18, largest_weight=cap, quantile=1.645, **values
     )
     return found, weight, (gain + 1.5) / 5
 

@@ -211,6 +211,8 @@ class OffPolicyEvaluationAnswer(Answer):
     effective_size: float
     """Effective sample size: so many trajectories of equal weight would be as informative
     (importance_sampling)"""
+    estimand: str
+    """What the values are of: which rewards, and in which visits (importance_sampling)"""
     largest_weight: float
     """The value at which weights of trajectories are clipped (importance_sampling)"""
     policy_value: float

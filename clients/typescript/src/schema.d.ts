@@ -4119,6 +4119,13 @@ export interface components {
              */
             discount: number;
             /**
+             * Estimand
+             * @description What a policy is worth: the sum of a person's rewards, or `mean_per_visit`, their mean over that person's visits, which lies in the range of one reward (importance_sampling, with discount 1)
+             * @default sum
+             * @enum {string}
+             */
+            estimand?: "sum" | "mean_per_visit";
+            /**
              * Features
              * @description Features of the value function; absent: tabular. importance_sampling uses none
              * @default null
@@ -4168,6 +4175,14 @@ export interface components {
                 number,
                 number
             ] | null;
+            /**
+             * Rule Visits
+             * @description The target policy decides in so many visits from the first on, and people are then treated as before; absent: in all of them. Of fewer visits weights are smaller and intervals shorter (importance_sampling)
+             * @default null
+             * @example 1
+             * @example 3
+             */
+            rule_visits?: number | null;
             /**
              * Sampling
              * @description Probability with which a trajectory takes part in a step of `minibatch`
@@ -4239,6 +4254,11 @@ export interface components {
              */
             effective_size?: number;
             /**
+             * Estimand
+             * @description What the values are of: which rewards, and in which visits (importance_sampling)
+             */
+            estimand?: string;
+            /**
              * Largest Weight
              * @description The value at which weights of trajectories are clipped (importance_sampling)
              */
@@ -4278,6 +4298,13 @@ export interface components {
          * @description What is published of a set of trajectories.
          */
         OffPolicyPublic: {
+            /**
+             * Actions
+             * @description The number of actions that may be taken in a visit, by the protocol. Where it is 2, a row says the probabilities of both, and over one visit what clips cut off is known much better (importance_sampling)
+             * @default null
+             * @example 2
+             */
+            actions?: number | null;
             /**
              * Columns
              * @description What columns are called in a table of your own, by what they are called here: `{"origin": "Von", "destination": "Nach"}`
@@ -4339,6 +4366,13 @@ export interface components {
              * @default null
              */
             off_policy?: boolean | null;
+            /**
+             * Overlap
+             * @description The least probability that the behaviour policy gives to an action that is taken, from the protocol and never from the data: no ratio is above 1 / overlap, and rows with less are refused
+             * @default null
+             * @example 0.1
+             */
+            overlap?: number | null;
             /**
              * Ranges
              * @description What the coordinates of `x` are, one range each, in their order: a coordinate is (value - low) / (high - low), cut off at 0 and 1. Readers of tables of visits use it. Like everything public, it must be chosen without looking at the data

@@ -20,6 +20,7 @@ NORMS = {
     "l1": "summed over all published numbers",
     "l2": "in Euclidean length over all published numbers",
     "row": "moved within one row of shares",
+    "score": "in the score of each candidate",
     "smooth": "in units of a smooth bound on the local sensitivity",
 }
 

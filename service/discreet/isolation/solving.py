@@ -236,7 +236,6 @@ def encode(
 
 
 STEPS: Mapping[str, Step] = {
-    "number": summing.number,
     "share": summing.share,
     "release": release,
     "finish": finish,

@@ -1,7 +1,5 @@
 """The children that sum a content by parts, and the one that adds noise to what they found.
 
-    number   counts the units, and answers with their number, noised: of a plan whose sums follow
-             from it
     share    reads its share of the sealed contents, part by part, and answers with integer sums
     release  adds up the sums of all shares and adds noise, once (`solving`)
 
@@ -29,26 +27,6 @@ from discreet.isolation.tasks import Task
 NeedsOfContents = Callable[[int, int, int], None]
 """Called with the number of a content and the first and last of its sealed chunks before these are
 read."""
-
-
-def number(task: Task) -> None:
-    """Answer with what is released of the number of units, before their sums: `before` of the
-    shares' headers and of the release's. Errors are not reported.
-
-    The header is that of a share. What stands in the content is not read, but its size alone.
-    """
-    from discreet.problems.contents import pack  # noqa: PLC0415
-
-    noise = noise_of(task.header["simulation"], task.header["seed"])
-    send(task.channel, {"done": True}, pack(number_of(task.header, task.descriptors[0], noise)))
-
-
-def number_of(header: Mapping[str, Any], descriptor: int, noise: Any) -> dict[str, Any]:
-    """What `number` answers."""
-    problem, public, plan = read_job(header)
-    units = sum(one().units for one in _contents(header, descriptor))
-    released: dict[str, Any] = problem.release_number(public, plan, units, noise)
-    return released
 
 
 def noise_of(simulation: bool, seed: int | None) -> Any:
@@ -97,7 +75,7 @@ def sums_of_share(
     from discreet.privacy.noise import Noise  # noqa: PLC0415
     from discreet.problems.parts import add, share_of  # noqa: PLC0415
 
-    problem, public, plan, _ = _after_number(header)
+    problem, public, plan = read_job(header)
     contents = _contents(header, descriptor, needs)
     total: dict[str, Any] = {}
     place, shares = header["share"]
@@ -116,23 +94,12 @@ def release_of_shares(
     from discreet.problems.contents import unframed, unpack  # noqa: PLC0415
     from discreet.problems.parts import add  # noqa: PLC0415
 
-    problem, public, plan, before = _after_number(header)
+    problem, public, plan = read_job(header)
     total: dict[str, Any] = {}
     for sums in unframed(payload):
         add(total, unpack(sums))
     shown = {name: total.pop(name) for name in list(total) if name.startswith("true_")}
-    return {**before, **problem.release_sums(public, plan, total, noise), **shown}
-
-
-def _after_number(header: Mapping[str, Any]) -> tuple[Any, Any, Any, dict[str, Any]]:
-    """Problem, public part, and the plan after what was released before the sums, and that."""
-    from discreet.problems.contents import unpack  # noqa: PLC0415
-
-    problem, public, plan = read_job(header)
-    if header.get("before") is None:
-        return problem, public, plan, {}
-    before = unpack(bytes.fromhex(header["before"]))
-    return problem, public, problem.following(public, plan, before), before
+    return {**problem.release_sums(public, plan, total, noise), **shown}
 
 
 def _contents(

@@ -16,6 +16,7 @@ from discreet.privacy.mechanisms.discrete_gaussian import calibrate as discrete_
 from discreet.privacy.mechanisms.discrete_gaussian import of_rho as discrete_gaussian_of_rho
 from discreet.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from discreet.privacy.mechanisms.discrete_laplace import calibrate as discrete_laplace
+from discreet.privacy.mechanisms.exponential import calibrate as exponential
 from discreet.privacy.mechanisms.gaussian import calibrate as gaussian
 from discreet.privacy.mechanisms.laplace import calibrate as laplace
 from discreet.privacy.mechanisms.one_draw_gaussian import calibrate as one_draw_gaussian
@@ -30,6 +31,7 @@ __all__ = [
     "dirichlet",
     "discrete_gaussian",
     "discrete_laplace",
+    "exponential",
     "gaussian",
     "laplace",
     "least_variance",

@@ -64,7 +64,7 @@ Units = Annotated[
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)]
 Count = Annotated[int, Field(ge=1, le=10**9, strict=True)]
-Norm = Literal["l1", "l2", "row", "smooth"]
+Norm = Literal["l1", "l2", "row", "score", "smooth"]
 
 
 FLOAT_NOISE = (

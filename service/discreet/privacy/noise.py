@@ -60,6 +60,17 @@ class Noise:
         """Integers with P(z) ~ exp(-z²/(2 scale²)), scale in (0, 2^52]; |z| < 64 scale + 1."""
         return self._fill(fill_gaussian, scale, size, 24)
 
+    def below(self, bound: int, size: int) -> NDArray[np.int64]:
+        """Uniform integers in [0, bound), 1 <= bound <= 2^31: the top bits of 32, again where they
+        are too large."""
+        bits = max(bound - 1, 0).bit_length()
+        found = np.empty(0, dtype=np.int64)
+        while found.size < size:
+            words = np.frombuffer(self._entropy(4 * (size - found.size)), dtype=np.uint32)
+            drawn = words.astype(np.int64) >> (32 - bits)
+            found = np.concatenate([found, drawn[drawn < bound]])
+        return found
+
     def generator(self) -> np.random.Generator:
         """A new NumPy generator on AES-128 in counter mode, freshly keyed; also for numba. Its
         floats are not exact."""
@@ -103,6 +114,10 @@ class Noise:
         if values.size > dimension:
             raise ValueError(f"the event was priced for {dimension} coordinates, not {values.size}")
         return event.draw(self, np.asarray(values))
+
+    def choose(self, event: Additive, scores: NDArray[Any]) -> int:
+        """The place of the candidate that one release of `event` takes, by integer scores."""
+        return int(event.draw(self, np.asarray(scores)))
 
     def add_each(self, event: Additive, rows: NDArray[Any]) -> NDArray[Any]:
         """Independent releases of `event`, one for each entry of the first axis: for simulation and

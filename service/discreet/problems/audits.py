@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import log_softmax
 
 from discreet.privacy.attacks.audit import CONFIDENCE, Attack, AuditRow, Floats, Score, row
 from discreet.privacy.mechanism import CalibratedEvent
@@ -78,30 +79,68 @@ def _flat(case: Neighbours, plan: Plan, content: Content, noise: Noise) -> Float
 
 
 class _Unnoised(Noise):
-    """Adds nothing, and records the values that noise was to be added to."""
+    """Adds nothing, takes the candidate of a given place, and records the values that noise was to
+    be added to and the scores that candidates had."""
 
-    def __init__(self) -> None:
+    def __init__(self, place: int = 0) -> None:
         super().__init__(np.random.default_rng(0).bytes)
         self.added: list[tuple[Any, Floats]] = []
+        self.scored: list[tuple[Any, Floats]] = []
+        self._place = place
 
     def add(self, event: Any, values: NDArray[Any]) -> NDArray[Any]:
         self.added.append((event, np.asarray(values, dtype=np.float64).ravel()))
         return np.array(values)
 
+    def choose(self, event: Any, scores: NDArray[Any]) -> int:
+        self.scored.append((event, np.asarray(scores, dtype=np.float64)))
+        return self._place
+
 
 def _likelihood_ratio(case: Neighbours, plan: Plan) -> Score | None:
-    """The score of the likelihood ratio test, where a release is one vector with added noise; None:
-    it is something else."""
-    found = []
-    for content in (case.left, case.right):
-        noise = _Unnoised()
-        size = _flat(case, plan, content, noise).size
-        if [values.size for _, values in noise.added] != [size]:
-            return None
-        found += noise.added
-    (event, left), (_, right) = found
+    """The score of the likelihood ratio test, where a release is one vector with added noise, or
+    the place of a chosen candidate and such a vector; None: it is something else."""
+    probed = [_probed(case, plan, content, 0) for content in (case.left, case.right)]
+    if any(noise is None for noise in probed):
+        return None
+    scored = [noise.scored for noise in probed if noise is not None]
+    if not scored[0]:
+        return _of_vector(probed)
+    places = range(scored[0][0][1].size)
+    each = [
+        _of_vector([_probed(case, plan, content, place) for content in (case.left, case.right)])
+        for place in places
+    ]
+    left, right = (log_softmax(scores / event.scale) for ((event, scores),) in scored)
+
+    def score(outputs: NDArray[Any]) -> Floats:
+        chosen, rest = outputs[:, 0].astype(int), outputs[:, 1:]
+        found = (left - right)[chosen]
+        for place in np.unique(chosen).tolist():
+            rows = chosen == place
+            found[rows] += each[place](rest[rows])
+        return np.asarray(found, dtype=np.float64)
+
+    return score
+
+
+def _probed(case: Neighbours, plan: Plan, content: Content, place: int) -> _Unnoised | None:
+    """What noise was to be added to; None where the release is more than that."""
+    noise = _Unnoised(place)
+    size = _flat(case, plan, content, noise).size
+    known = [*([1] * len(noise.scored)), *(values.size for _, values in noise.added)]
+    return (
+        noise if len(noise.added) == 1 and len(noise.scored) <= 1 and sum(known) == size else None
+    )
+
+
+def _of_vector(probed: list[_Unnoised | None]) -> Score:
+    """The logarithm of the likelihood ratio of one vector with added noise."""
+    (event, left), (_, right) = (noise.added[0] for noise in probed if noise is not None)
     if event.norm == "l1":
-        return lambda outputs: np.asarray(np.abs(outputs - right) - np.abs(outputs - left)).sum(
-            axis=1
+        return lambda outputs: (
+            np.asarray(np.abs(outputs - right) - np.abs(outputs - left)).sum(axis=1) / event.scale
         )
-    return lambda outputs: np.asarray((outputs - (left + right) / 2) @ (left - right))
+    return lambda outputs: np.asarray(
+        (outputs - (left + right) / 2) @ (left - right) / event.deviation() ** 2
+    )

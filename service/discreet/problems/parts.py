@@ -394,14 +394,11 @@ class Passing:
 # Summed -------------------------------------------------------------------------------------------
 # Kinds whose release may be sums over parts of a content.
 #
-# release_number(public, plan, units, noise) what is released before the sums, which follow from it
-# following(public, plan, before) the plan with what follows from that part_sums(public, plan,
-# content) integer sums over one part, before noise: PRIVATE release_sums(public, plan, sums, noise)
-# what is released of the sums of all parts; total
+# part_sums(public, plan, content) integer sums over one part, before noise: PRIVATE
+# release_sums(public, plan, sums, noise) what is released of the sums of all parts; total
 #
-# A plan of one event has sums alone. One of more has its other events first: the number of units
-# gets noise, what the sums are to be (a clip) follows from that, and then parts are summed. It is
-# one release all the same, with one price, and the number gets noise once.
+# What is chosen from the content before noise is added (a clip) is chosen by the last child, from
+# sums of every candidate: the content is read once, and all noise is drawn in one place.
 
 
 class SumsOverParts(ABC):
@@ -418,18 +415,4 @@ class SumsOverParts(ABC):
 
     @abstractmethod
     def release_sums(self, public: Any, plan: Plan, sums: Sums, noise: Noise) -> Released:
-        """`release` on the content that has these sums: where they and noise meet. Without what was
-        released before, of which the noise is passed over."""
-
-
-class SumsAfterNumber(SumsOverParts):
-    """What a kind has if some plans with `parts_by` have more than one event, for these plans."""
-
-    @abstractmethod
-    def release_number(self, public: Any, plan: Plan, units: int, noise: Noise) -> Released:
-        """What is released of the number of units: before the sums, with the first draws of the
-        noise."""
-
-    @abstractmethod
-    def following(self, public: Any, plan: Plan, before: Released) -> Plan:
-        """The plan as its sums are to be made after what was released `before`."""
+        """`release` on the content that has these sums: where they and noise meet."""

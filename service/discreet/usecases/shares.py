@@ -280,7 +280,7 @@ async def job_of(services: Services, share: Share) -> HelpedJob:
     if not tamper_seals.is_accepted(keys, row, row["tamper_seal"], said=said):
         raise CannotHelp("it is not as it was accepted")
     plan = Plan.model_validate(row["plan"])
-    if plan.parts_by is None or len(plan.events) > 1:
+    if plan.parts_by is None:
         raise CannotHelp("it is not read by parts alone")
     if any(one["wrapped_key"] is None or one["stays"] is not None for one in data):
         raise CannotHelp("its data are not stored here")

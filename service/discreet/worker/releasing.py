@@ -65,18 +65,13 @@ async def release_in_children(
         "part_bytes": spooling.PART_BYTES,
     }
     given = [content.file.to_read()]
-    number_first = len(header["plan"]["events"]) > 1
-    if number_first:
-        number = await zygote.run({**asked, "step": "number"}, b"", limits, None, given)
-        header, asked = ({**one, "before": number.payload.hex()} for one in (header, asked))
 
     async def read(number: int, shares: int) -> bytes:
         share = {**asked, "share": [number, shares]}
         return (await zygote.run(share, b"", limits, None, given)).payload
 
     sums = None
-    # What was released before the sums is not published yet, and not told to other workers.
-    if offer is not None and content.stored and not number_first and parts > OFFERED_PARTS:
+    if offer is not None and content.stored and parts > OFFERED_PARTS:
         most = min(MOST_SUMS_BYTES, limits.memory_bytes // PARTS_OF_MEMORY // offer.shares)
         sums = await _Helped(offer, read, shares, most).gather()
     if sums is None:

@@ -997,6 +997,12 @@ class NoisyGradient(TypedDict):
 class OffPolicyPublic(TypedDict):
     """What is published of a set of trajectories."""
 
+    actions: NotRequired[int | None]
+    """
+    The number of actions that may be taken in a visit, by the protocol. Where it is 2, a row
+    says the probabilities of both, and over one visit what clips cut off is known much better
+    (importance_sampling); >= 2, <= 1000000
+    """
     columns: NotRequired[dict[str, str] | None]
     """
     What columns are called in a table of your own, by what they are called here: `{"origin":
@@ -1038,6 +1044,12 @@ class OffPolicyPublic(TypedDict):
     """`replace` where `trajectories` is given, else `add_remove`"""
     off_policy: NotRequired[bool | None]
     """Whether rows have `behaviour` and `target`; follows from the content's columns"""
+    overlap: NotRequired[float | None]
+    """
+    The least probability that the behaviour policy gives to an action that is taken, from the
+    protocol and never from the data: no ratio is above 1 / overlap, and rows with less are
+    refused; > 0, <= 1
+    """
     ranges: NotRequired[list[FeatureRange] | None]
     """
     What the coordinates of `x` are, one range each, in their order: a coordinate is (value -
@@ -2828,6 +2840,12 @@ class OffPolicyEvaluation(TypedDict):
     importance_sampling and per_decision: methods that fit a value function need less); >= 0,
     <= 1
     """
+    estimand: NotRequired[Literal["sum", "mean_per_visit"]]
+    """
+    What a policy is worth: the sum of a person's rewards, or `mean_per_visit`, their mean
+    over that person's visits, which lies in the range of one reward (importance_sampling,
+    with discount 1); default `sum`
+    """
     features: NotRequired[TabularFeatures | FourierFeatures | IdentityFeatures | None]
     """Features of the value function; absent: tabular. importance_sampling uses none"""
     initial: NotRequired[Literal["released"] | list[float] | list[list[float]] | None]
@@ -2873,6 +2891,12 @@ class OffPolicyEvaluation(TypedDict):
     and 1 if somebody is well at the end or not. Noise is in proportion to the range; values
     beyond it count as the nearer end. Absent: what the bounds on a reward allow
     (importance_sampling); length >= 2, length <= 2
+    """
+    rule_visits: NotRequired[int | None]
+    """
+    The target policy decides in so many visits from the first on, and people are then treated
+    as before; absent: in all of them. Of fewer visits weights are smaller and intervals
+    shorter (importance_sampling); >= 1, <= 1000000
     """
     sampling: NotRequired[float | None]
     """Probability with which a trajectory takes part in a step of `minibatch`; > 0, <= 1"""
@@ -2926,6 +2950,8 @@ class OffPolicyEvaluationResult(TypedDict):
     Effective sample size: so many trajectories of equal weight would be as informative
     (importance_sampling)
     """
+    estimand: NotRequired[str]
+    """What the values are of: which rewards, and in which visits (importance_sampling)"""
     largest_weight: NotRequired[float]
     """The value at which weights of trajectories are clipped (importance_sampling)"""
     policy_value: NotRequired[float]

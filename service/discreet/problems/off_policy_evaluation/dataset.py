@@ -3,6 +3,7 @@ form."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Annotated, Any, ClassVar, Literal, NotRequired
@@ -244,7 +245,8 @@ class OffPolicyDataset(DatasetInBlocks):
     ROW_BYTES: ClassVar[int] = 17  # two states of 4, a reward of 8, the end
     FIGURES: ClassVar[frozenset[str]] = frozenset(
         (
-            *("reward_bound", "least_reward", "max_ratio", "max_rows", "max_trajectories"),
+            *("reward_bound", "least_reward", "max_ratio", "overlap", "actions"),
+            *("max_rows", "max_trajectories"),
             *("trajectories", "neighbours", "target_policy", "topology", "rewards", "continuing"),
         )
     )
@@ -478,7 +480,8 @@ class OffPolicyDataset(DatasetInBlocks):
     def doubt_sums(cls, public: OffPolicyPublic, content: Content) -> NDArray[np.float64] | None:
         if "behaviour" not in content:
             return None
-        return propensities.sums_of(content, public.max_ratio)
+        most = public.largest_ratio
+        return propensities.sums_of(content, most if most < math.inf else None)
 
     @classmethod
     def doubts(cls, sums: NDArray[np.float64]) -> list[FieldIssue]:
@@ -883,6 +886,9 @@ def check_values(
                 f"public.max_ratio allows at most {public.max_ratio:g} x behaviour",
                 target,
             )
+        if public.overlap is not None:
+            says = f"public.overlap says that no action is less probable than {public.overlap:g}"
+            issues.where(behaviour < public.overlap * (1 - 1e-9), "behaviour", says, behaviour)
     issues.check()
 
 

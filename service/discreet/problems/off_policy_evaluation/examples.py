@@ -184,16 +184,19 @@ def _weighted_cases() -> list[
     asked = {"method": "importance_sampling", "max_importance": 8}
     ruled, heavy = {"method": "importance_sampling"}, [walk(1.0, 1.0, 0.0, 1.0)] * 200
     added, replaced = ([other], [other, full]), ([other, none], [other, full])
+    # Squares of weights are told by returns: most differs where both have the largest weight.
+    turned = ([other, walk(1.0, -1.0, -1.0, -1.0)], [other, full])
     part: dict[str, Any] = {"states": 1}
     # Clipped from the first step on.
     stepwise = {"method": "per_decision", "max_importance": 2}
     rules = {**part, "max_ratio": 2, "target_policy": "treat 0.5, wait 0.5"}
     return [
         ("importance sampling, added", part, asked, added, 1, 0),
-        ("importance sampling, replaced", {**part, "trajectories": 2}, asked, replaced, 1, 0),
+        ("importance sampling, replaced", {**part, "trajectories": 2}, asked, turned, 1, 0),
         # All of the largest weight that public rules allow: no mean of weights is so.
         ("importance sampling, public rules, added", rules, ruled, (heavy, [*heavy, full]), 1, 0),
         ("importance sampling, added, gaussian", part, asked, added, 1, 10**17),
+        *_chosen_cases(),
         ("per decision, added", part, stepwise, added, 1, 0),
         ("per decision, replaced", {**part, "trajectories": 2}, stepwise, replaced, 1, 0),
         ("per decision, added, gaussian", part, stepwise, added, 1, 10**17),
@@ -201,9 +204,48 @@ def _weighted_cases() -> list[
             "importance sampling, replaced, gaussian",
             {**part, "trajectories": 2},
             asked,
-            replaced,
+            turned,
             1,
             10**17,
+        ),
+    ]
+
+
+def _chosen_cases() -> list[tuple[str, dict[str, Any], dict[str, Any], tuple[Any, Any], int, int]]:
+    """Of one visit with two actions, and with a clip that the release chooses."""
+
+    def visit(behaviour: float, target: float, reward: float) -> list[dict[str, Any]]:
+        chances = {"behaviour": behaviour, "target": target}
+        return [{"state": 0, "next_state": 0, "terminal": True, "reward": reward, **chances}]
+
+    # Of a weight beyond every clip, all of which is cut off, and the same with the least return; of
+    # a weight that is the clip of 8; of none.
+    full, low = visit(1e-9, 1.0, 1.0), visit(1e-9, 1.0, -1.0)
+    whole, none = visit(0.125, 1.0, -1.0), visit(1e-9, 0.0, -1.0)
+    part: dict[str, Any] = {"states": 1, "horizon": 1, "actions": 2}
+    known, several = {**part, "trajectories": 2}, {"states": 1}
+    asked = {"method": "importance_sampling"}
+    own = {**asked, "max_importance": 8}
+    added, replaced = ([none], [none, full]), ([none, whole], [none, full])
+    either = ([none, low], [none, full])
+    heavy, light = (
+        [{**one[0], "terminal": False}, *({**one[0], "terminal": False, "behaviour": 1.0},) * 2]
+        for one in (full, none)
+    )
+    return [
+        ("importance sampling, one visit, added", part, own, added, 1, 0),
+        ("importance sampling, one visit, replaced", known, own, replaced, 1, 0),
+        ("importance sampling, one visit, added, gaussian", part, own, added, 1, 10**17),
+        ("importance sampling, chosen clip, added", part, asked, added, 1, 0),
+        # Whichever clip is chosen.
+        ("importance sampling, chosen clip, replaced", known, asked, either, 1, 0),
+        (
+            "importance sampling, chosen clip, visits, added",
+            several,
+            asked,
+            ([light], [light, heavy]),
+            1,
+            0,
         ),
     ]
 

@@ -54,6 +54,8 @@ class Asked:
     regularization: float | None = None
     max_importance: float | None = None
     return_bounds: tuple[float, float] | None = None
+    estimand: str | None = None
+    rule_visits: int | None = None
 
 
 class Method(ABC):
@@ -166,9 +168,11 @@ class Method(ABC):
         """The cap on importance ratios, where it is known before the release."""
         return self.max_ratio
 
-    def best_cap(self, event: Event, epsilon: float) -> tuple[float | None, str]:
-        """The cap on importance ratios that `auto` stands for, and why; None where it follows from
-        the release."""
+    def best_cap(
+        self, event: Event, epsilon: float, *, by_release: bool = False
+    ) -> tuple[float | None, str]:
+        """The cap on importance ratios that `auto` stands for, and why; None where the release
+        chooses it: `by_release`."""
         return DEFAULT_MAX_IMPORTANCE, (
             f"max_importance (auto) is {DEFAULT_MAX_IMPORTANCE:g}: no public figure tells a better "
             "one here"
@@ -256,8 +260,11 @@ class MethodOfSums(Method):
         """Sums over the trajectories of a part, before noise, of a plan with one event."""
         return self._summed(chosen, self._read(content))
 
-    def release_sums(self, event: Event, chosen: Chosen, sums: Ints, noise: Noise) -> Released:
-        """What the mechanism releases of trajectories that have these sums."""
+    def release_sums(
+        self, events: tuple[Event, ...], chosen: Chosen, sums: Ints, noise: Noise
+    ) -> Released:
+        """What the mechanisms release of trajectories that have these sums."""
+        (event,) = events
         return {"sums": noise.add(event, sums)}
 
     @abstractmethod

@@ -87,7 +87,7 @@ class _Moments(MethodOfSums):
     def _released(
         self, events: tuple[Event, ...], chosen: Chosen, moved: td.Transitions, noise: Noise
     ) -> Released:
-        return self.release_sums(events[0], chosen, self._summed(chosen, moved), noise)
+        return self.release_sums(events, chosen, self._summed(chosen, moved), noise)
 
 
 class TabularMoments(_Moments):
@@ -157,7 +157,9 @@ class TabularMoments(_Moments):
         outlook = self.outlook(event, epsilon, self.max_ratio)
         return () if outlook is None else outlook.advice(self.asked.initial is not None)
 
-    def best_cap(self, event: Event, epsilon: float) -> tuple[float | None, str]:
+    def best_cap(
+        self, event: Event, epsilon: float, *, by_release: bool = False
+    ) -> tuple[float | None, str]:
         outlook = self.outlook(event, epsilon, 1.0)
         if outlook is None or self.public.trajectories is None:
             return super().best_cap(event, epsilon)
@@ -336,7 +338,10 @@ class StackedMoments(_Moments):
             max_ratio=self.max_ratio,
         )
 
-    def release_sums(self, event: Event, chosen: Chosen, sums: Ints, noise: Noise) -> Released:
+    def release_sums(
+        self, events: tuple[Event, ...], chosen: Chosen, sums: Ints, noise: Noise
+    ) -> Released:
+        (event,) = events
         return {"sums": noise.add(event, sums * lstd.stacked_grid(chosen["clip"]))}
 
     def answer(

@@ -32,8 +32,7 @@ from discreet.problems.off_policy_evaluation.public import OffPolicyPublic
 from discreet.problems.off_policy_evaluation.request import WEIGHING, OffPolicyRequest
 from discreet.problems.off_policy_evaluation.result import OffPolicyEvaluationResult, headlines
 from discreet.problems.off_policy_evaluation.sampled import SampledMethod
-from discreet.problems.off_policy_evaluation.weighting import ImportanceSampling
-from discreet.problems.parts import Records, SampledRecords, SumsAfterNumber
+from discreet.problems.parts import Records, SampledRecords, SumsOverParts
 from discreet.problems.plans import LONGEST_SECONDS, NoiseSummary, Plan, Resources, sized
 from discreet.problems.results import Expected, Result
 from discreet_client.intervals import plain
@@ -41,7 +40,7 @@ from discreet_client.intervals import plain
 AUTO = "auto"
 
 
-class OffPolicyEvaluation(OffPolicyRequest, SumsAfterNumber, SampledRecords):
+class OffPolicyEvaluation(OffPolicyRequest, SumsOverParts, SampledRecords):
     """Weights of a linear value function of the target policy, or its value over the people in the
     data.
 
@@ -151,7 +150,7 @@ class OffPolicyEvaluation(OffPolicyRequest, SumsAfterNumber, SampledRecords):
         if self.method == "auto":
             told.append(why_chosen(self, public, method, budget))
         if self.max_importance == AUTO or (self.max_importance is None and method.chooses_cap):
-            cap, why = method.best_cap(event, epsilon)
+            cap, why = method.best_cap(event, epsilon, by_release=bool(beside))
             told.append(why)
             method = self.method_for(public, method.name, cap)
         elif self.max_importance is None and public.off_policy:
@@ -247,20 +246,6 @@ class OffPolicyEvaluation(OffPolicyRequest, SumsAfterNumber, SampledRecords):
         method = self._planned(public, plan)
         return method.release(plan.events, plan.parameters, content, noise)
 
-    def release_number(
-        self, public: OffPolicyPublic, plan: Plan, units: int, noise: Noise
-    ) -> Released:
-        method = self._planned(public, plan)
-        assert isinstance(method, ImportanceSampling)
-        return method.release_number(plan.events, units, noise)
-
-    def following(self, public: OffPolicyPublic, plan: Plan, before: Released) -> Plan:
-        """The clip is then in the plan."""
-        method = self._planned(public, plan)
-        assert isinstance(method, ImportanceSampling)
-        cap = method.cap_after(plan.events[0], before)
-        return plan.model_copy(update={"parameters": {**plan.parameters, "max_importance": cap}})
-
     def part_sums(self, public: OffPolicyPublic, plan: Plan, content: Content) -> Sums:
         method = self._planned(public, plan)
         assert isinstance(method, MethodOfSums)
@@ -269,13 +254,9 @@ class OffPolicyEvaluation(OffPolicyRequest, SumsAfterNumber, SampledRecords):
     def release_sums(
         self, public: OffPolicyPublic, plan: Plan, sums: Sums, noise: Noise
     ) -> Released:
-        event, *before = plan.events
         method = self._planned(public, plan)
         assert isinstance(method, MethodOfSums)
-        for one in before:
-            # The noise of what was released before: of a seed the next draws are those behind it.
-            noise.add(one, np.zeros(1, dtype=np.int64))
-        return method.release_sums(event, plan.parameters, sums["sums"], noise)
+        return method.release_sums(plan.events, plan.parameters, sums["sums"], noise)
 
     def release_sampled(
         self, public: OffPolicyPublic, plan: Plan, records: Records, noise: Noise
@@ -294,7 +275,7 @@ class OffPolicyEvaluation(OffPolicyRequest, SumsAfterNumber, SampledRecords):
         return method.passing(plan.parameters).window_bytes
 
     def noised_sums(self, plan: Plan) -> frozenset[str]:
-        if len(plan.events) > 1:  # what was noised beside the sums is what they follow from
+        if len(plan.events) > 1:  # which sums they are was chosen beside them
             return frozenset()
         return methods_named(plan.parameters["method"], self.tabular)[0].noised_sums
 
@@ -331,6 +312,11 @@ def _resources(method: Method, chosen: Chosen, event: Event, beside: float = 0.0
 # Whether a request fits a dataset.
 
 RELEASED = "released"
+OPTIONAL = (
+    *("clip", "steps", "step_size", "sampling", "regularization", "return_bounds"),
+    "rule_visits",
+)
+"""Fields that mean something to some methods only."""
 
 
 def issues_of(problem: OffPolicyRequest, public: OffPolicyPublic) -> list[FieldIssue]:
@@ -367,6 +353,8 @@ def issues_of(problem: OffPolicyRequest, public: OffPolicyPublic) -> list[FieldI
     if found:
         return found
     method = problem.method_for(public, name_of(problem, public))
+    if problem.method == "auto" and (found := method.issues(problem.asked(), public)):
+        return found
     if method.needs_constant and method.features.constant() is None:
         found.append(
             FieldIssue(
@@ -374,8 +362,9 @@ def issues_of(problem: OffPolicyRequest, public: OffPolicyPublic) -> list[FieldI
                 f"{method.name} needs features for which some weights give the constant 1",
             )
         )
-    for name in ("clip", "steps", "step_size", "sampling", "regularization", "return_bounds"):
-        if getattr(problem, name) is not None and name not in method.takes:
+    for name in (*OPTIONAL, "estimand"):
+        given = getattr(problem, name)
+        if given not in (None, "sum") and name not in method.takes:
             says = f"has no effect with the method {method.name} on this dataset"
             found.append(FieldIssue(f"/problem/{name}", says))
     if problem.initial is not None and not method.fitted:

@@ -105,6 +105,20 @@ class OffPolicyPublic(Frozen):
         "policies. A trajectory then weighs at most this to the power of the horizon, and if that "
         "is not clipped nothing is cut off",
     )
+    overlap: Annotated[Real, Field(gt=0, le=1)] | None = Field(
+        default=None,
+        description="The least probability that the behaviour policy gives to an action that is "
+        "taken, from the protocol and never from the data: no ratio is above 1 / overlap, and rows "
+        "with less are refused",
+        examples=[0.1],
+    )
+    actions: Annotated[int, Field(strict=True, ge=2, le=10**6)] | None = Field(
+        default=None,
+        description="The number of actions that may be taken in a visit, by the protocol. Where it "
+        "is 2, a row says the probabilities of both, and over one visit what clips cut off is "
+        "known much better (importance_sampling)",
+        examples=[2],
+    )
     target_policy: PolicyName | None = Field(
         default=None,
         description="What the target policy does, in words that answers repeat: `treat when "
@@ -264,14 +278,30 @@ class OffPolicyPublic(Frozen):
         return -math.expm1(self.horizon * math.log(discount)) / (1 - discount)
 
     @property
+    def largest_ratio(self) -> float:
+        """No ratio of a step is larger; infinite where no public figure says so."""
+        known = math.inf if self.max_ratio is None else self.max_ratio
+        return min(known, math.inf if self.overlap is None else 1 / self.overlap)
+
+    @property
     def largest_weight(self) -> float:
         """No trajectory's product of ratios is larger; infinite where no public figure says so."""
-        if self.max_ratio is None:
+        return self.largest_weight_of(self.horizon)
+
+    def largest_weight_of(self, visits: int) -> float:
+        """The same of the ratios of so many visits."""
+        if math.isinf(self.largest_ratio):
             return math.inf
-        power = self.horizon * math.log(
-            max(self.max_ratio, 1.0)
-        )  # one that ends early has fewer of them
+        # One that ends early has fewer of them.
+        power = min(visits, self.horizon) * math.log(max(self.largest_ratio, 1.0))
         return math.exp(power) if power < math.log(sys.float_info.max) else math.inf
+
+    @property
+    def rewards_of_a_visit(self) -> tuple[float, float]:
+        """Between what one reward lies; never one number."""
+        given = (self.lowest_reward, self.reward_bound) if self.rewards is None else self.rewards
+        low, high = min(given), max(given)
+        return low, high if low < high else low + self.reward_bound
 
     def returns(self, discount: float) -> tuple[float, float]:
         """Between what every discounted return lies: by public rewards and transitions, or by the

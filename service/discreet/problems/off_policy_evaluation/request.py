@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -85,6 +86,19 @@ class OffPolicyRequest(ProblemOnBlocks):
         "to the range; values beyond it count as the nearer end. Absent: what the bounds on a "
         "reward allow (importance_sampling)",
     )
+    estimand: Literal["sum", "mean_per_visit"] = Field(
+        default="sum",
+        description="What a policy is worth: the sum of a person's rewards, or `mean_per_visit`, "
+        "their mean over that person's visits, which lies in the range of one reward "
+        "(importance_sampling, with discount 1)",
+    )
+    rule_visits: Annotated[int, Field(strict=True, ge=1, le=10**6)] | None = Field(
+        default=None,
+        description="The target policy decides in so many visits from the first on, and people are "
+        "then treated as before; absent: in all of them. Of fewer visits weights are smaller and "
+        "intervals shorter (importance_sampling)",
+        examples=[1, 3],
+    )
     regularization: Annotated[Real, Field(ge=0, le=1e12)] | None = Field(
         default=None,
         description="Ridge of `moments` in units of one trajectory; penalty of `dp_lsl`, absent: "
@@ -119,11 +133,9 @@ class OffPolicyRequest(ProblemOnBlocks):
     def method_for(self, public: OffPolicyPublic, name: str, cap: float | None = None) -> Method:
         """`cap`: what the plan chose for `max_importance`."""
         (method,) = methods_named(name, self.tabular)
-        asked = (
-            self.max_importance
-            if isinstance(self.max_importance, float)
-            else DEFAULT_MAX_IMPORTANCE
-        )
+        asked = math.inf if method.chooses_cap else DEFAULT_MAX_IMPORTANCE
+        if isinstance(self.max_importance, float):
+            asked = self.max_importance
         features = self.fitted_features.solver_form(public) if method.fitted else Tabular(1)
         return method(self.asked(), features, (cap or asked) if public.off_policy else 1.0, public)
 
@@ -138,5 +150,7 @@ class OffPolicyRequest(ProblemOnBlocks):
             "sampling",
             "regularization",
             "return_bounds",
+            "estimand",
+            "rule_visits",
         )
         return Asked(clip=clip, max_importance=cap, **{name: getattr(self, name) for name in names})

@@ -62,6 +62,10 @@ class OffPolicyEvaluationResult(SummedFields, total=False):
     target_policy: Annotated[
         str, shown("What the target policy does, if the dataset's owner has described it")
     ]
+    estimand: Annotated[
+        str,
+        shown("What the values are of: which rewards, and in which visits (importance_sampling)"),
+    ]
     policy_value: Annotated[
         float,
         shown(

@@ -2,8 +2,8 @@
 data.
 
 What is released are sums over trajectories, of which one moves a bounded part:
-`solvers.evaluation.importance_sampling` proves it. The values and their intervals follow from them
-alone: `solvers.evaluation.weighted_value`.
+`solvers.evaluation.clipped_weights` proves it. The values and their intervals follow from them
+alone.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from discreet.problems.contents import Content, Profile, Progress, Released
 from discreet.problems.numbers import Budget
 from discreet.problems.off_policy_evaluation.dataset import transitions_of
 from discreet.problems.off_policy_evaluation.expectation import GOOD, RATIO_SQUARE, cut_off, rounded
-from discreet.problems.off_policy_evaluation.gradients import COUNT_SHARE
 from discreet.problems.off_policy_evaluation.method import Asked, Chosen, MethodOfSums
 from discreet.problems.off_policy_evaluation.public import Floats, Ints, OffPolicyPublic
 from discreet.problems.off_policy_evaluation.result import REWARD
 from discreet.problems.plans import NoiseSummary
 from discreet.problems.results import CONFIDENCE, LEVEL, NOISE, Expected, Interval, Uncertainty
+from discreet.solvers.evaluation import clipped_weights as clipping
 from discreet.solvers.evaluation import importance_sampling as sampling
-from discreet.solvers.evaluation import temporal_difference as td
+from discreet.solvers.evaluation.clipped_weights import ClippedSums
 from discreet.solvers.evaluation.importance_sampling import Ends, Told, WeightedSums
 from discreet_client.intervals import percent, plain
 
-LEAST_CAP = 2.0
+CLIPS: Floats = np.exp2(np.arange(1, 17) / 2)
+"""Among these the release chooses where weights are clipped, and the public largest weight."""
+CLIP_SHARE = 8
+"""Of epsilon one part in so many is spent on that choice."""
+USUAL_CLIP = 4.0
+"""What plans reckon with where nothing public tells the weights."""
 LARGEST_CAP = 1e4
-"""Of a trajectory's weight: what follows from public figures lies between the first two; beyond the
-last a weight of 1 would hardly be counted."""
-PEOPLE_A_CAP = 60 / (1.1 * math.sqrt(2))
-"""Trajectories for each unit of the clip, in deviations of the noise: a larger clip takes more
-noise, a smaller one cuts off more. Where a trajectory is added or removed the clip is n epsilon /
-60."""
+"""Of a trajectory's weight: beyond it a weight of 1 would hardly be counted."""
 ROUNDED = 1e-6
 """In parts of the largest weight: a clip that is so near to it cuts off as good as nothing."""
 UNCAPPED = 1e300
@@ -51,10 +51,22 @@ public number of trajectories; root mean squares over all values."""
 BOUNDED = math.sqrt(1.25)
 """The same for a bound on a value of which weights were cut off: a sum that nothing divides."""
 USUAL_QUANTILE = float(ndtri((1 + LEVEL) / 2))
+FAR = 0.3
+"""What is cut off is taken to be so far from the value, in parts of the range, where a clip is
+chosen by what it cuts off."""
+BY_NUMBER = 10.0
+"""Where a clip is chosen by the number of weights above it: people, for each deviation of the noise
+of a sum, that a clip of twice the size must leave below it."""
+MOST_PENALTY = 1 << 60
+MOST_UNCUT = 50.0
+"""Up to this public largest weight plans compare clips with none at all: protocols that bound
+weights so well give some people nearly the largest. Beyond it the weights decide, by a release."""
+BY_PEOPLE = 0.25
+"""Where the number of people is private, how much of one trajectory each takes off the scores of
+all clips but the largest weight: of many people no weight need be cut off."""
 HEAVY = 20.0
 """Mean square of weights in the model of what a clip costs an interval: a guess, above
-`RATIO_SQUARE`, since weights of rules are 0 or large. `make bench ARGS=clips` compares the choice
-that follows with the other one."""
+`RATIO_SQUARE`, since weights of rules are 0 or large."""
 MANY = 1e9
 """Trajectories: if even of so many weights are cut off, no number is told from which on none is."""
 MARGIN = 1.5
@@ -65,14 +77,19 @@ TOOK = {"policy_value": (0.54, 0.74), "difference": (0.52, 0.68)}
 
 
 class ImportanceSampling(MethodOfSums):
-    """Clipped weights of whole trajectories, their returns, and both policies' values."""
+    """Clipped weights of whole trajectories, their returns, and both policies' values.
+
+    The release chooses the clip from `candidates` by the exponential mechanism, unless the request
+    names one or by public figures none is better than the largest weight there can be: it sums for
+    every candidate, chooses one, and adds noise to the sums of that one alone.
+    """
 
     name = "importance_sampling"
-    takes = frozenset({"return_bounds"})
+    takes = frozenset({"return_bounds", "estimand", "rule_visits"})
     asked_again = frozenset({"features"})
     fitted = False
     chooses_cap = True
-    unit = float(sampling.UNIT)
+    unit = float(clipping.UNIT)
     weighed: ClassVar[str] = "whole trajectories"
     """What has a weight, in words."""
 
@@ -88,9 +105,12 @@ class ImportanceSampling(MethodOfSums):
         if asked.max_importance is not None and asked.max_importance > LARGEST_CAP:
             says = f"at most {LARGEST_CAP:g} with {cls.name}, where it caps products of ratios"
             found.append(FieldIssue("/problem/max_importance", says))
+        if "estimand" in cls.takes and asked.estimand == MEAN_PER_VISIT and asked.discount != 1:
+            says = "1 where the mean reward of a visit is asked for: all visits count alike"
+            found.append(FieldIssue("/problem/discount", says))
         if asked.return_bounds is not None:
             low, high = asked.return_bounds
-            least, most = public.returns(asked.discount)
+            least, most = returns_of(asked, public)
             if not low < high or not low < most or not least < high:
                 says = (
                     "two figures, the lower one first, that overlap the public range of returns "
@@ -102,90 +122,128 @@ class ImportanceSampling(MethodOfSums):
     def events(
         self, chosen: Chosen, budget: Budget, neighbours: str
     ) -> tuple[Event, str, tuple[tuple[Event, NoiseSummary], ...]]:
-        """The number of trajectories gets its own noise only where the clip is to follow from
-        it."""
-        beside: tuple[tuple[Event, NoiseSummary], ...] = ()
+        """The choice of the clip costs an eighth of epsilon, where there is one."""
         epsilon, rho = budget.epsilon, budget.rho
-        if self.counted:
-            share = (epsilon if rho is None else math.isqrt(2 * rho)) // COUNT_SHARE
-            count = calibration.discrete_laplace(1, share, neighbours=neighbours)
-            beside = (
-                (
-                    count,
-                    NoiseSummary.of(count, "the number of trajectories, which the clip rests on"),
-                ),
+
+        def summed(epsilon: int, rho: int | None, excess: bool) -> Event:
+            l1, l2 = self._sensitivity(excess=excess)
+            return calibration.least_variance(
+                sensitivity_l1=l1,
+                sensitivity_l2=l2,
+                epsilon=epsilon,
+                delta=budget.delta,
+                neighbours=neighbours,
+                rho=rho,
             )
-            epsilon, rho = epsilon - share, rho if rho is None else rho - count.price().rho
-        # Replacing: nonnegative parts that sum to a whole differ by two of them at most (l2 sqrt
-        # 2); a square by one.
-        whole, square = sampling.UNIT, sampling.SQUARE_UNIT
-        parts = 2 if self.public.replaced else 1
-        event = calibration.least_variance(
-            sensitivity_l1=float(parts * whole + square),
-            sensitivity_l2=math.nextafter(math.sqrt(parts * whole**2 + square**2), math.inf),
-            epsilon=epsilon,
-            delta=budget.delta,
-            neighbours=neighbours,
-            rho=rho,
+
+        own = self.asked.max_importance
+        if own is not None or self.candidates.size == 1:
+            cap = min(own or math.inf, self.largest_weight)
+            return (
+                summed(epsilon, rho, self.excess and not self._unclipped(cap)),
+                self._sums_in_words(excess=self.excess and not self._unclipped(cap)),
+                (),
+            )
+        share = (epsilon if rho is None else math.isqrt(2 * rho)) // CLIP_SHARE
+        # One more trajectory lowers every score or none; another in its place may do either.
+        choice = calibration.exponential(
+            float(self.unit), share, neighbours=neighbours, monotone=not self.public.replaced
         )
-        what = (
-            "7 sums over trajectories of products of clipped weights and returns, to which each "
-            "of them adds 1.1 in all"
+        rest = None if rho is None else rho - choice.price().rho
+        event = summed(epsilon - share, rest, self.excess)
+        whole = summed(epsilon, rho, False)
+        if self._is_best_uncut(event, whole):
+            return whole, self._sums_in_words(excess=False), ()
+        told = NoiseSummary.of(choice, "the score of a clip, in trajectories", self.unit)
+        return event, self._sums_in_words(excess=self.excess), ((choice, told),)
+
+    def _sensitivity(self, *, excess: bool) -> tuple[float, float]:
+        return clipping.sensitivity(excess=excess, replaced=self.public.replaced)
+
+    def _sums_in_words(self, *, excess: bool) -> str:
+        most = 1.25 if excess else 1.1
+        return (
+            f"{clipping.entries(excess)} sums over trajectories of products of clipped weights and "
+            f"returns, to which each of them adds {most:g} in all"
         )
-        return event, what, beside
 
     def seconds(self, chosen: Chosen) -> float:
-        return 40e-9 * self.public.most_rows + 100e-9 * min(
+        return 60e-9 * self.public.most_rows + 40e-9 * (3 + self.candidates.size) * min(
             self.public.most_trajectories, self.public.most_rows
         )
 
     def numbers(self) -> int:
-        return sampling.ENTRIES
+        return clipping.entries(self.excess)
 
     @property
-    def counted(self) -> bool:
-        """Whether the clip follows from a noised number of trajectories."""
-        return not self.public.replaced and self.asked.max_importance is None
+    def excess(self) -> bool:
+        """Whether a row tells what a clip is expected to cut off: the only visit whose ratio counts
+        has two actions, by protocol."""
+        return self.public.actions == 2 and self.weighed_visits == 1
+
+    @property
+    def weighed_visits(self) -> int:
+        """The most visits whose ratios count."""
+        return min(self.asked.rule_visits or self.public.horizon, self.public.horizon)
+
+    @property
+    def largest_weight(self) -> float:
+        """No trajectory's weight is larger, by public figures; infinite where none says so."""
+        return self.public.largest_weight_of(self.weighed_visits)
+
+    @property
+    def candidates(self) -> Floats:
+        """The clips among which a release chooses."""
+        most = self.largest_weight
+        return np.append(CLIPS[most > CLIPS], [most] if most <= LARGEST_CAP else [])
+
+    @property
+    def by_release(self) -> bool:
+        """Whether the release chooses the clip: the plan knows none."""
+        return math.isinf(self.max_ratio)
 
     @property
     def cap_in_plan(self) -> float | None:
-        return None if self.counted else self.fixed_cap
+        return None if self.by_release else self.fixed_cap
 
-    def best_cap(self, event: Event, epsilon: float) -> tuple[float | None, str]:
-        most = self.public.largest_weight
-        if self.counted:
-            return None, clip_of_noised_number(self.weighed, most, self._people_uncut(event))
-        cap = self._largest_weight(event, self.public.trajectories or 1)
-        if self._unclipped(cap):
-            return cap, f"no weight can be larger than {plain(cap)}, {POWER}: none is cut off"
-        enough = self._people_uncut(event)
-        return cap, clip_of_public_number(self.weighed, cap, most, self._cut_off(cap), enough)
+    @property
+    def fixed_cap(self) -> float:
+        """The value at which weights are clipped, if it is known before the release."""
+        return min(self.max_ratio, self.largest_weight)
+
+    def best_cap(
+        self, event: Event, epsilon: float, *, by_release: bool = False
+    ) -> tuple[float | None, str]:
+        most = self.largest_weight
+        if by_release:
+            return None, clip_by_release(self.weighed, self.candidates, self._people_uncut(event))
+        return most, f"no weight can be larger than {plain(most)}, {POWER}: none is cut off"
 
     def advice(self, chosen: Chosen, event: Event, epsilon: float) -> tuple[str, ...]:
         low, high = self._bounds
-        enough = self._people_uncut(event)
-        says = (*long_episodes(self, enough), *self._said_of_range())
+        says = (*long_episodes(self), *self._said_of_range(), *self._said_of_actions())
         if self.public.trajectories is None:
-            own, most = self.asked.max_importance, self.public.largest_weight
-            # Few people's weights are clipped at the least, unless so many as it takes have none
-            # that is cut off.
-            cap = min(own or (LEAST_CAP if enough is None else most), most)
-            half = (
-                TYPICAL[0]
-                * float(ndtri((1 + LEVEL) / 2))
-                * self._deviation(event)
-                * cap
-                / (1 - self._cut_off(cap))
-            )
-            people = half / GOOD if own else max(half / GOOD, enough or 0.0)
+            own, most = self.asked.max_importance, self.largest_weight
+            cap = min(own or USUAL_CLIP, most)
+            noise = USUAL_QUANTILE * TYPICAL[0] * self._deviation(event) * cap
+            people = noise / (1 - self._cut_off(cap)) / GOOD
             return (people_needed(people, GOOD * (high - low), cap, most, own), *says)
         return (*(one.sentence for one in self.expected(event, epsilon, LEVEL)[:1]), *says)
 
     def _said_of_range(self) -> tuple[str, ...]:
-        ends = self.public.returns(self.asked.discount)
-        if self._bounds != ends or self.public.rewards is not None:
+        if self._bounds != returns_of(self.asked, self.public) or self.public.rewards is not None:
             return ()
-        return (wide_range(*ends, steps=self.public.horizon),)
+        steps = 1 if self.asked.estimand == MEAN_PER_VISIT else self.public.horizon
+        return (wide_range(*self._bounds, steps=steps),)
+
+    def _said_of_actions(self) -> tuple[str, ...]:
+        if self.public.actions is not None or self.weighed_visits > 1:
+            return ()
+        return (
+            "if the protocol has two actions, `actions`: 2 among the public figures makes "
+            "intervals much shorter: what a clip cuts off is then known without the chance of who "
+            "was treated",
+        )
 
     def expected(
         self, event: Event, epsilon: float, confidence: float, around: Profile | None = None
@@ -197,11 +255,12 @@ class ImportanceSampling(MethodOfSums):
             return ()
         low, high = self._bounds
         size, quantile = high - low, float(ndtri((1 + confidence) / 2))
-        cap = min(
-            self.asked.max_importance or self._largest_weight(event, n), self.public.largest_weight
-        )
+        cap, usual = self.fixed_cap, self.fixed_cap
+        if self.by_release:
+            cap = self._usual_clip(event, n)
+            usual = self._usual_clip(event, n, RATIO_SQUARE)
         noise = quantile * self._deviation(event) / n
-        policy = TYPICAL[1] * noise * cap / max(1 - self._cut_off(cap), 1e-9)
+        policy = TYPICAL[1] * noise * usual / max(1 - self._cut_off(usual), 1e-9)
         wide = self._half_width(self._deviation(event), n, cap, quantile)
         followed = math.hypot(noise, quantile / 2 / math.sqrt(n))
         found = []
@@ -211,7 +270,7 @@ class ImportanceSampling(MethodOfSums):
             ("difference", "their difference", math.hypot(policy, noise), math.hypot(wide, noise)),
         ):
             drowned = half >= MAX_NOISE_SHARE
-            clipped = None if name == "behaviour_value" or self._unclipped(cap) else cap
+            clipped = None if name == "behaviour_value" or self._unclipped(usual) else usual
             told = (half * size, whole * size, size)
             says = expected_sentence(what, *told, confidence, clipped, drowned=drowned)
             within = math.inf if drowned else half * size
@@ -230,36 +289,75 @@ class ImportanceSampling(MethodOfSums):
             )
         return tuple(found)
 
-    def _read(self, content: Content) -> td.Transitions:
-        # Bounds of returns and weights are kept by the sums themselves.
-        return transitions_of(content, UNCAPPED)
+    # Release
 
-    def _summed(self, chosen: Chosen, moved: td.Transitions) -> Ints:
-        return self._sums(moved, self.fixed_cap)
+    def _read(self, content: Content) -> Any:
+        # Bounds of returns and weights are kept by the sums themselves.
+        return content
+
+    def _summed(self, chosen: Chosen, moved: Any) -> Ints:
+        """int64[clips, sums + 1]: of every candidate, or of the one clip that the plan has; last
+        what trajectories take off its score."""
+        clips = self.candidates if self.by_release else np.array([self.fixed_cap])
+        return self._sums(moved, clips)
 
     def _released(
-        self, events: tuple[Event, ...], chosen: Chosen, moved: td.Transitions, noise: Noise
+        self, events: tuple[Event, ...], chosen: Chosen, moved: Any, noise: Noise
     ) -> Released:
-        event, *count = events
-        before = self.release_number(events, moved.trajectories, noise) if count else {}
-        cap = self.cap_after(event, before) if count else self.fixed_cap
-        return {**before, "sums": noise.add(event, self._sums(moved, cap))}
+        return self.release_sums(events, chosen, self._summed(chosen, moved), noise)
 
-    def release_number(
-        self, events: tuple[Event, ...], trajectories: int, noise: Noise
+    def release_sums(
+        self, events: tuple[Event, ...], chosen: Chosen, sums: Ints, noise: Noise
     ) -> Released:
-        """The noised number of trajectories, which the clip follows from."""
-        _, count = events
-        return {"trajectories": noise.add(count, np.array([trajectories]))}
+        """The choice, where there is one, and the sums of the chosen clip: the others are not
+        released."""
+        event, *choice = events
+        if not choice:
+            return {"sums": noise.add(event, sums[0, :-1])}
+        place = noise.choose(choice[0], -(sums[:, -1] + self._penalties(event)))
+        return {"clip": np.array([place]), "sums": noise.add(event, sums[place, :-1])}
 
-    def cap_after(self, event: Event, before: Released) -> float:
-        """Where weights are clipped, after this number was released."""
-        return self._largest_weight(event, int(before["trajectories"][0]))
+    def _penalties(self, event: Event) -> Ints:
+        """int64[clips]: what the noise of each clip takes off its score, in counts of a trajectory:
+        public."""
+        deviation = self._deviation(event)
+        if self.excess:
+            typical = TYPICAL[self.public.replaced] * USUAL_QUANTILE
+            found = typical * deviation * self.candidates / FAR
+        else:
+            found = BY_NUMBER * deviation * np.log2(self.candidates)
+            if self._by_people and (enough := self._people_uncut(event)) is not None:
+                found[-1] += BY_PEOPLE * enough
+        return np.minimum(np.rint(found * self.unit), MOST_PENALTY).astype(np.int64)
 
-    def _sums(self, moved: td.Transitions, largest_weight: float) -> Ints:
-        return sampling.weighted_sums(
-            moved, discount=self.asked.discount, bounds=self._bounds, largest_weight=largest_weight
+    def _sums(self, content: Content, clips: Floats) -> Ints:
+        return clipping.candidate_sums(
+            content,
+            clips,
+            least=self._least(clips),
+            excess=self.excess and not self._is_uncut(clips),
+            mean=self.asked.estimand == MEAN_PER_VISIT,
+            discount=self.asked.discount,
+            bounds=self._bounds,
+            weighed=self.weighed_visits,
         )
+
+    @property
+    def _by_people(self) -> bool:
+        """Whether the number of people has a say in the choice: it is private, and neither is the
+        largest weight far off nor is it known what each clip cuts off."""
+        return self.largest_weight <= MOST_UNCUT and not (self.excess or self.public.replaced)
+
+    def _least(self, clips: Floats) -> Ints:
+        """int64[clips]: what each trajectory takes off a score at least, in counts."""
+        some = self._by_people & (clips < self.largest_weight)
+        return np.where(some, int(BY_PEOPLE * self.unit), 0).astype(np.int64)
+
+    def _is_uncut(self, clips: Floats) -> bool:
+        """Whether the one clip is known to cut nothing off."""
+        return clips.size == 1 and self._unclipped(float(clips[0]))
+
+    # What follows from it
 
     def fields(
         self,
@@ -270,80 +368,114 @@ class ImportanceSampling(MethodOfSums):
         *,
         uncertain: bool,
     ) -> dict[str, Any]:
-        count = released.get("trajectories")
-        cap = self.fixed_cap if count is None else self.cap_after(event, released)
-        sums = WeightedSums(
-            released["sums"] / self.unit,
+        place = released.get("clip")
+        cap = self.fixed_cap if place is None else float(self.candidates[int(place[0])])
+        sums = self._told(event, released["sums"] / self.unit, cap, chosen=place is not None)
+        found = fields_of(sums, self._bounds, self.weighed, uncertain=uncertain)
+        return {"estimand": estimand_in_words(self.asked), **found}
+
+    def _told(
+        self, event: Event, sums: Floats, cap: float, *, chosen: bool
+    ) -> ClippedSums | WeightedSums:
+        return ClippedSums(
+            sums,
+            excess=self.excess and (chosen or not self._unclipped(cap)),
             variance=self._deviation(event) ** 2,
             largest_weight=cap,
-            quantile=float(ndtri((1 + LEVEL) / 2)),
+            quantile=USUAL_QUANTILE,
+            level=LEVEL,
             trajectories=self.public.trajectories,
             unclipped=self._unclipped(cap),
-            most=self.public.largest_weight,
+            most=self.largest_weight,
         )
-        return fields_of(sums, self._bounds, self.weighed, uncertain=uncertain)
 
-    @property
-    def fixed_cap(self) -> float:
-        """The value at which weights are clipped, if it is known before the release."""
-        return min(self.max_ratio, self.public.largest_weight)
+    # What plans reckon with
 
-    def _largest_weight(self, event: Event, trajectories: int) -> float:
-        """Where weights are clipped, from a public or noised number of trajectories: never from the
-        weights.
+    def _is_best_uncut(self, chosen: Event, whole: Event) -> bool:
+        """Whether, by public figures, no choice of the clip is expected to give a shorter interval
+        than the largest weight M as the clip, with `whole` of the budget: never by the weights.
+        Where it is released what each clip cuts off, that is so where no clip from 2 on has less
+        noise than M without the choice.
 
-        At what the noise suggests, or nowhere if the largest weight M is public and the interval is
-        expected to be no wider then. So to know M, or a smaller M, never makes the expected width
-        larger: with a clip below M it rests on M by what is cut off alone, which grows with M;
-        without one it grows with M, and is below that of any clip of M or above.
+        So to know M, or a smaller M, never makes the expected width larger: with a clip below M it
+        rests on M by what is cut off alone, which grows with M; without one it grows with M, and is
+        below that of any clip of M or above.
         """
-        return self._clip(self._deviation(event), trajectories)
-
-    def _clip(self, deviation: float, trajectories: float) -> float:
-        most, cap = self.public.largest_weight, clip_of(deviation, trajectories)
-        if cap >= most:
-            return most
-        with_clip, without = (
-            self._half_width(deviation, trajectories, one, USUAL_QUANTILE) for one in (cap, most)
+        if self.excess:
+            return self._deviation(whole) * self.largest_weight <= self._deviation(chosen) * 2
+        if self.public.trajectories is None or self.largest_weight > MOST_UNCUT:
+            return False
+        return self._without(whole, self.public.trajectories) <= self._with(
+            chosen, self.public.trajectories
         )
-        return most if without <= with_clip else cap
+
+    def _without(self, event: Event, trajectories: float) -> float:
+        """The expected half width where no weight is cut off."""
+        return self._half_width(
+            self._deviation(event), trajectories, self.largest_weight, USUAL_QUANTILE
+        )
+
+    def _with(self, event: Event, trajectories: float) -> float:
+        """The same of the clip that is expected to be the best."""
+        clip = self._usual_clip(event, trajectories)
+        return self._half_width(self._deviation(event), trajectories, clip, USUAL_QUANTILE)
+
+    def _usual_clip(self, event: Event, trajectories: float, square: float = HEAVY) -> float:
+        """Of the candidates the one with the shortest expected interval, for weights of this mean
+        square."""
+        found = self._deviation(event), trajectories
+        return float(
+            min(
+                self.candidates.tolist(),
+                key=lambda one: self._half_width(*found, one, USUAL_QUANTILE, square),
+            )
+        )
 
     def _half_width(
-        self, deviation: float, trajectories: float, cap: float, quantile: float
+        self,
+        deviation: float,
+        trajectories: float,
+        cap: float,
+        quantile: float,
+        heavy: float = HEAVY,
     ) -> float:
         """Half the width that is expected of the interval of the target policy's value, as a part
         of the range of returns: of a value in the middle.
 
         With a clip the interval lies between two bounds, which what is cut off separates; without
-        one it is that of a ratio of sums. In either case with one more person of the largest
-        weight.
+        one it is that of a ratio of sums, as it is with a clip where the expected excess is
+        released. In any case with one more person of the largest weight.
         """
-        n, most = max(trajectories, 1), self.public.largest_weight
+        n, most = max(trajectories, 1), self.largest_weight
         noise, square = deviation * cap / n, min(RATIO_SQUARE, most)
+        ratio = (TYPICAL[self.public.replaced] * noise) ** 2 + square / 4 / n
         if self._unclipped(cap):
-            spread = (TYPICAL[self.public.replaced] * noise) ** 2 + square / 4 / n
-            return quantile * math.sqrt(spread + (cap / 2 / n) ** 2)
-        spread = (BOUNDED * noise) ** 2 + (square / 2 - 1 / 4) / n
-        return self._lost(cap, HEAVY) / 2 + quantile * math.sqrt(spread + (cap / n) ** 2)
+            return quantile * math.sqrt(ratio + (cap / 2 / n) ** 2)
+        lost = self._lost(cap, heavy)
+        if self.excess:
+            cut = lost / n + (deviation / clipping.EXCESS / n) ** 2 + 1 / n**2
+            spread = ratio + (cap / 2 / n) ** 2 + cut / 4
+        else:
+            spread = (BOUNDED * noise) ** 2 + (square / 2 - 1 / 4) / n + (cap / n) ** 2
+        return lost / 2 + quantile * math.sqrt(spread)
 
     def _lost(self, cap: float, square: float) -> float:
         """What is cut off of weights of mean square `square` in the model, but no more than weights
         up to the public largest one can lose."""
-        return min(cut_off(cap, square), 1 - cap / self.public.largest_weight)
+        return min(cut_off(cap, square), 1 - cap / self.largest_weight)
 
     def _people_uncut(self, event: Event) -> float | None:
-        """Trajectories from which on no weight is cut off; None where public rules do not bound
-        weights, or too far off."""
-        most = self.public.largest_weight
-        if math.isinf(most):
+        """Trajectories from which on the expected interval is shortest if no weight is cut off;
+        None where public rules do not bound weights, or too far off."""
+        if self.excess or self.largest_weight > MOST_UNCUT:
             return None
-        numbers, deviation = np.geomspace(1, MANY, 200), self._deviation(event)
-        clipped = [self._clip(deviation, one) < most for one in numbers.tolist()]
+        numbers = np.geomspace(1, MANY, 200)
+        clipped = [self._without(event, one) > self._with(event, one) for one in numbers.tolist()]
         return None if clipped[-1] else float(numbers[int(np.flatnonzero([True, *clipped])[-1])])
 
     def _unclipped(self, cap: float) -> bool:
         # Probabilities such as 0.333333 make the largest weight differ in its last digits.
-        return cap >= self.public.largest_weight * (1 - ROUNDED)
+        return cap >= self.largest_weight * (1 - ROUNDED)
 
     def _cut_off(self, cap: float) -> float:
         return 0.0 if self._unclipped(cap) else self._lost(cap, RATIO_SQUARE)
@@ -355,7 +487,7 @@ class ImportanceSampling(MethodOfSums):
     @property
     def _bounds(self) -> tuple[float, float]:
         """Of returns: public, and those that were asked for within them."""
-        low, high = self.public.returns(self.asked.discount)
+        low, high = returns_of(self.asked, self.public)
         if self.asked.return_bounds is not None:
             low, high = (
                 max(low, self.asked.return_bounds[0]),
@@ -364,23 +496,12 @@ class ImportanceSampling(MethodOfSums):
         return low, high
 
 
-def largest_weight(event: Event, trajectories: int) -> float:
-    """Where weights are clipped that nothing public bounds, from a public or noised number of
-    trajectories: never from the weights."""
-    return clip_of(event.deviation() / sampling.UNIT, trajectories)
-
-
-def clip_of(deviation: float, trajectories: float) -> float:
-    """The same from the standard deviation of the noise of one sum, in trajectories."""
-    return min(max(trajectories / (PEOPLE_A_CAP * deviation), LEAST_CAP), MOST_CAP)
-
-
 # Per decision -------------------------------------------------------------------------------------
 # Importance sampling of single steps: each reward is weighted by the ratios up to its step.
 #
-# It has the same seven sums, of the same sensitivity, as that of whole trajectories, of mean
-# weights of steps: `solvers.evaluation.importance_sampling` proves it. Early rewards are not
-# multiplied by the ratios of later steps, so less is clipped and the value varies less by chance.
+# It has seven sums of mean weights of steps: `solvers.evaluation.importance_sampling`. Early
+# rewards are not multiplied by the ratios of later steps, so less is clipped and the value varies
+# less by chance.
 
 
 class PerDecision(ImportanceSampling):
@@ -390,19 +511,54 @@ class PerDecision(ImportanceSampling):
     takes = frozenset()
     weighed: ClassVar[str] = "steps"
 
-    def _sums(self, moved: td.Transitions, largest_weight: float) -> Ints:
+    @property
+    def excess(self) -> bool:
+        return False
+
+    def _sensitivity(self, *, excess: bool) -> tuple[float, float]:
+        return sampling.sensitivity(replaced=self.public.replaced)
+
+    def _sums_in_words(self, *, excess: bool) -> str:
+        return (
+            f"{sampling.ENTRIES} sums over trajectories of products of clipped weights and "
+            "rewards, to which each of them adds 1.1 in all"
+        )
+
+    def seconds(self, chosen: Chosen) -> float:
+        return self.candidates.size * (40e-9 * self.public.most_rows) + 100e-9 * min(
+            self.public.most_trajectories, self.public.most_rows
+        )
+
+    def numbers(self) -> int:
+        return sampling.ENTRIES
+
+    def _sums(self, content: Content, clips: Floats) -> Ints:
         return sampling.per_decision_sums(
-            moved,
+            transitions_of(content, UNCAPPED),
             discount=self.asked.discount,
             bounds=self.public.rewards_with_none,
-            largest_weight=largest_weight,
+            clips=clips,
             horizon=self.public.horizon,
+            least=self._least(clips),
+        )
+
+    def _told(
+        self, event: Event, sums: Floats, cap: float, *, chosen: bool
+    ) -> ClippedSums | WeightedSums:
+        return WeightedSums(
+            sums,
+            variance=self._deviation(event) ** 2,
+            largest_weight=cap,
+            quantile=USUAL_QUANTILE,
+            trajectories=self.public.trajectories,
+            unclipped=self._unclipped(cap),
+            most=self.largest_weight,
         )
 
     def _lost(self, cap: float, square: float) -> float:
-        """The mean over steps, by their shares: a weight after t of them is at most max_ratio to
-        the power of t."""
-        steps, ratio = self.public.horizon, max(self.public.max_ratio or math.inf, 1.0)
+        """The mean over steps, by their shares: a weight after t of them is at most the largest
+        ratio to the power of t."""
+        steps, ratio = self.public.horizon, max(self.public.largest_ratio, 1.0)
         model, discount = cut_off(cap, square), self.asked.discount
         if math.isinf(ratio):
             return model
@@ -420,12 +576,44 @@ class PerDecision(ImportanceSampling):
             "have none, `importance_sampling` with `return_bounds` is more accurate",
         )
 
+    def _said_of_actions(self) -> tuple[str, ...]:
+        return ()
+
     @property
     def _bounds(self) -> tuple[float, float]:
         """The least and the most that rewards of all steps to the horizon may add up to."""
         low, high = self.public.rewards_with_none
         steps = self.public.discounted_steps(self.asked.discount)
         return low * steps, high * steps
+
+
+# Estimands ----------------------------------------------------------------------------------------
+# What is asked of each policy, in the words of a request.
+
+MEAN_PER_VISIT = "mean_per_visit"
+
+
+def returns_of(asked: Asked, public: OffPolicyPublic) -> tuple[float, float]:
+    """Between what every person's return lies, by public figures: of the sum of rewards, or of
+    their mean."""
+    if asked.estimand == MEAN_PER_VISIT:
+        return public.rewards_of_a_visit
+    return public.returns(asked.discount)
+
+
+def estimand_in_words(asked: Asked) -> str:
+    """What `policy_value` is of."""
+    what = "the sum of a person's rewards"
+    if asked.estimand == MEAN_PER_VISIT:
+        what = "the mean of a person's rewards over that person's visits"
+    elif asked.discount != 1:
+        what += f", each step later discounted by {plain(asked.discount)}"
+    if asked.rule_visits is None:
+        return what
+    visits = (
+        "the first visit" if asked.rule_visits == 1 else f"the first {asked.rule_visits} visits"
+    )
+    return f"{what}, with the target policy at {visits} and then as before"
 
 
 # Weighted answer ----------------------------------------------------------------------------------
@@ -446,7 +634,7 @@ interval tells nothing."""
 
 
 def fields_of(
-    sums: WeightedSums, bounds: tuple[float, float], weighed: str, *, uncertain: bool
+    sums: ClippedSums | WeightedSums, bounds: tuple[float, float], weighed: str, *, uncertain: bool
 ) -> dict[str, Any]:
     """The fields of the result. `bounds`: of returns; `weighed`: what has a weight, in words;
     `uncertain`: `uncertainty` is one of them."""
@@ -509,50 +697,30 @@ def fields_of(
 # Weighting words ----------------------------------------------------------------------------------
 # Sentences about weights that are cut off, and about probabilities that are doubtful.
 
-MOST_CAP = 50.0
 TOO_LARGE, TOO_SMALL = 2.6, 3.5
 """Standard deviations by which the mean of the weights may be above or below what it can be before
 the probabilities are doubted. A few large weights make many means too small, and their deviations
 with them; of 100 answers with the right probabilities at most one may be doubted."""
-MANY_PEOPLE = 30_000
-"""More than most data have: if only with more of them nothing is cut off, plans warn."""
 MUCH_CUT = 0.5
 """A plan warns where more than this part of the weights may be cut off."""
 
 
-POWER = "by max_ratio and horizon"
+POWER = "by max_ratio or overlap, and horizon"
 
 
-def clip_of_noised_number(weighed: str, most: float, enough: float | None) -> str:
-    """Where weights are clipped if the number of trajectories is private. `enough`: the number of
-    trajectories from which on none is cut off; None where there is no such number."""
+def clip_by_release(weighed: str, clips: Floats, enough: float | None) -> str:
+    """Where weights are clipped if the release chooses that. `enough`: the number of trajectories
+    from which on none is cut off; None where there is no such number."""
     says = (
-        f"weights of {weighed} are clipped at a value that follows from a noised number of "
-        f"trajectories, on which a {COUNT_SHARE}th of epsilon is spent; a `max_importance` of your "
-        "own saves that"
+        f"weights of {weighed} are clipped at one of {clips.size} values from {plain(clips[0], 3)} "
+        f"to {plain(clips[-1], 3)}, which the release chooses by what each cuts off and by its "
+        f"noise: an eighth of epsilon is spent on that, and a `max_importance` of your own saves "
+        "it. The interval of the policy's value allows for what is cut off, whatever the returns "
+        "of those people were; `clipped_value` does not"
     )
     if enough is None:
         return says
-    return (
-        f"{says}. No weight can be larger than {plain(most)}, {POWER}, and from about "
-        f"{rounded(enough):,.0f} trajectories on none is cut off"
-    )
-
-
-def clip_of_public_number(
-    weighed: str, cap: float, most: float, cut: float, enough: float | None
-) -> str:
-    """Where weights are clipped if the number of trajectories is public, and what that may cut
-    off: `cut`, a part of the weights, in the model. `enough`: trajectories from which on none
-    would be; None where there is no such number."""
-    bound = "" if math.isinf(most) else f" (at most {percent(1 - cap / most)}, {POWER})"
-    return (
-        f"weights of {weighed} are clipped at {plain(cap)}, which follows from the public number "
-        f"of trajectories and the noise; if their mean square is {RATIO_SQUARE:g}, {percent(cut)} "
-        f"of the weights are cut off{bound}. The interval of the policy's value allows for that, "
-        "whatever the returns of those people were; `clipped_value` does not"
-        + ("" if enough is None else f". From about {rounded(enough):,.0f} trajectories none is")
-    )
+    return f"{says}. From about {rounded(enough):,.0f} trajectories on none is cut off"
 
 
 def people_needed(people: float, within: float, cap: float, most: float, own: float | None) -> str:
@@ -562,7 +730,7 @@ def people_needed(people: float, within: float, cap: float, most: float, own: fl
     elif own is not None:
         clipped = f"with weights clipped at {plain(cap)}"
     else:
-        clipped = f"with weights clipped at {plain(cap)}; more trajectories have a larger clip"
+        clipped = f"if weights are clipped at {plain(cap)}, which the release decides"
     return (
         f"the target policy's value within about ± {plain(within)} by noise takes some "
         f"{rounded(people):,.0f} trajectories at this epsilon, {clipped}"
@@ -592,7 +760,9 @@ def expected_sentence(
     )
 
 
-def covers_sentence(sums: WeightedSums, weighed: str, mass: Told, clipped: Interval) -> str:
+def covers_sentence(
+    sums: ClippedSums | WeightedSums, weighed: str, mass: Told, clipped: Interval
+) -> str:
     """What the interval of `policy_value` holds, and what that of `clipped_value` does not."""
     level = percent(LEVEL)
     if sums.unclipped:
@@ -626,7 +796,7 @@ def cut_sentence(mass: Told) -> str:
     )
 
 
-def doubt_sentence(sums: WeightedSums) -> str:
+def doubt_sentence(sums: ClippedSums | WeightedSums) -> str:
     """Why the probabilities are not those by which people were treated; empty where nothing speaks
     against them."""
     upper = sums.mean_weight(TOO_SMALL).upper
@@ -657,21 +827,21 @@ def wide_range(low: float, high: float, steps: int) -> str:
     )
 
 
-def long_episodes(method: Any, enough: float | None) -> tuple[str, ...]:
+def long_episodes(method: Any) -> tuple[str, ...]:
     """What is lost where episodes are long: a weight w of at most W and mean 1 exceeds a clip c
     by at most 1 - c/W on average, as it does where one person in W follows the target policy
-    all along and weighs W. `enough`: the number of trajectories from which on nothing is cut
-    off."""
-    most, cap = method.public.largest_weight, MOST_CAP if method.counted else method.fixed_cap
-    if method.counted and enough is not None and enough <= MANY_PEOPLE:
-        return ()  # of so many trajectories no weight is cut off
+    all along and weighs W."""
+    most = method.largest_weight
+    cap = float(method.candidates[-1]) if method.by_release else method.fixed_cap
     lost = 1 - cap / most
     if not math.isfinite(most) or lost <= MUCH_CUT:
         return ()
+    at_most = " at most" if method.by_release else ""
     return (
-        f"over {method.public.horizon} steps a weight may be as large as {plain(most, 3)} "
-        f"(max_ratio to the power of the horizon), and it is clipped at {plain(cap, 3)}: where so "
-        f"few do what the target policy would in every step, 1 in {plain(most, 3)}, up to "
-        f"{percent(lost)} of the weights are cut off, and `robust_bounds` says little; a shorter "
-        "horizon helps, or the method `moments`, which looks at single steps",
+        f"over {method.weighed_visits} steps a weight may be as large as {plain(most, 3)} (the "
+        f"largest ratio to the power of their number), and it is clipped at {plain(cap, 3)}"
+        f"{at_most}: where so few do what the target policy would in every step, 1 in "
+        f"{plain(most, 3)}, up to {percent(lost)} of the weights are cut off, and `robust_bounds` "
+        "says little; a shorter horizon helps, or the method `moments`, which looks at single "
+        "steps",
     )

@@ -1,33 +1,24 @@
-"""Weighted importance sampling of whole trajectories, or of single steps, by sums that one
-trajectory moves by a bounded amount.
+"""Weighted importance sampling of single steps, by sums that one trajectory moves by a bounded
+amount.
 
-    weighted_sums(transitions, discount, bounds, largest_weight) -> int64[7]
-    per_decision_sums(transitions, discount, bounds, largest_weight, horizon) -> int64[7]
+    per_decision_sums(transitions, discount, bounds, clips, horizon) -> int64[clips, 8]
 
-A trajectory has the weight w, the product of its ratios, clipped at W, and the discounted return G,
-clipped to [a, b]. With
+A reward r_t is weighted by the ratios up to its step (Precup, Sutton & Singh 2000). With w_t their
+product, clipped at W, u_t = w_t / W, v_t = 1 - u_t, g_t = (r_t - a) / (b - a) of public bounds of
+one reward, and shares s_t = discount^t / (1 + discount + ...) of all steps to the horizon,
 
-    u = min(w, W) / W,    g = (G - a) / (b - a),    both within [0, 1],
+    u = sum s_t u_t,    u g = sum s_t u_t g_t,    v = 1 - u,    v g' = sum s_t v_t g_t,
 
-it adds `unit` times
+a trajectory adds `UNIT` times
 
-    (u g², 2 u g (1 - g), u (1 - g)², v g², 2 v g (1 - g), v (1 - g)², c u²),    v = 1 - u.
+    (u g², 2 u g (1 - g), u (1 - g)², v g'², 2 v g' (1 - g'), v (1 - g')², c u²).
 
 The first six are nonnegative and sum to 1, since (g + (1 - g))² = 1 = u + v. The sums of u, u g, u
 (g - t)², g and (g - t)² follow from them: the values of both policies, their sampling errors, and
 the number of trajectories. The behaviour policy's value is free of charge: without it the last
-three would be one entry, 1 - u, with the same noise.
-
-For single steps (Precup, Sutton & Singh 2000) a reward r_t is weighted by the ratios up to its
-step. With w_t their product, u_t and v_t as above, g_t = (r_t - a) / (b - a) of public bounds of
-one reward, and shares s_t = discount^t / (1 + discount + ...) of all steps to the horizon,
-
-    u = sum s_t u_t,    u g = sum s_t u_t g_t,    v g' = sum s_t v_t g_t,
-
-it adds the same with g' in the last three of the six: u + v = 1 and both g lie within [0, 1], so
-the sensitivity is the same too. After its end the rewards are 0 and w_t stays. Every E[w_t] is 1,
-so the sums of u g and of u have one expected ratio for all steps together: one denominator instead
-of one per step, among which the noise would be shared.
+three would be one entry, 1 - u, with the same noise. After its end the rewards are 0 and w_t stays.
+Every E[w_t] is 1, so the sums of u g and of u have one expected ratio for all steps together: one
+denominator instead of one per step, among which the noise would be shared.
 """
 
 from __future__ import annotations
@@ -50,38 +41,19 @@ SQUARE_UNIT = int(SQUARES * UNIT)
 ENTRIES, MASSES = 7, 6
 
 
-def weighted_sums(
-    transitions: Transitions, *, discount: float, bounds: tuple[float, float], largest_weight: float
-) -> Ints:
-    """The sums over trajectories, int64[7]. `bounds`: public, of discounted returns; only ratios
-    and rewards of `transitions` are read. Ratios are not clipped individually, only their product
-    is.
+def sensitivity(*, replaced: bool) -> tuple[float, float]:
+    """How far one trajectory moves the sums, in l1 and l2, in counts.
 
-    Sensitivity, exactly and in integers: a trajectory adds nonnegative integers of which the first
-    six sum to at most UNIT, and the last is at most SQUARE_UNIT. Added or removed: l1 <= UNIT +
-    SQUARE_UNIT and l2 <= (UNIT² + SQUARE_UNIT²)^(1/2). Replaced: the difference of the first six
-    has l1 <= 2 UNIT and l2 <= 2^(1/2) UNIT (no entry is negative), that of the last is at most
-    SQUARE_UNIT. Proof: integers q in [0, UNIT] stand for u and h for g; q and UNIT - q are each
-    split in two and these in two again, by floors of products whose sum does not exceed what is
-    split.
-
-    A weight that is not a number counts as u = 0, a return that is not as g = 1/2.
+    It adds nonnegative integers of which the first six sum to at most UNIT, and the last is at most
+    SQUARE_UNIT. Added or removed: l1 <= UNIT + SQUARE_UNIT and l2 <= (UNIT² + SQUARE_UNIT²)^(1/2).
+    Replaced: the difference of the first six has l1 <= 2 UNIT and l2 <= 2^(1/2) UNIT (no entry is
+    negative), that of the last is at most SQUARE_UNIT. Proof: integers q in [0, UNIT] stand for u
+    and h for g; q and UNIT - q are each split in two and these in two again, by floors of products
+    whose sum does not exceed what is split.
     """
-    low, high = bounds
-    sums = np.zeros(ENTRIES, dtype=np.int64)
-    _add(
-        transitions.trajectory_start,
-        transitions.reward,
-        transitions.ratio,
-        float(discount),
-        float(low),
-        float(high),
-        math.log(largest_weight),
-        UNIT,
-        SQUARE_UNIT,
-        sums,
-    )
-    return sums
+    parts = 2 if replaced else 1
+    root = math.sqrt(parts * UNIT**2 + SQUARE_UNIT**2)
+    return float(parts * UNIT + SQUARE_UNIT), math.nextafter(root, math.inf)
 
 
 def per_decision_sums(
@@ -89,62 +61,37 @@ def per_decision_sums(
     *,
     discount: float,
     bounds: tuple[float, float],
-    largest_weight: float,
+    clips: Floats,
     horizon: int,
+    least: Ints | None = None,
 ) -> Ints:
-    """The sums over trajectories with weights of single steps, int64[7]. `bounds`: public, of one
-    reward, and contain 0 because steps after the end have no reward; `horizon`: the number of steps
-    that have shares.
+    """For each clip the sums over trajectories with weights of single steps, int64[clips, 8]; last
+    what they take off its score: the shares of the steps whose weights are above it, from 0 to UNIT
+    for a trajectory. `bounds`: public, of one reward, and contain 0 because steps after the end
+    have no reward; `horizon`: the number of steps that have shares. Only ratios and rewards of
+    `transitions` are read. `least`: int64[clips], from 0 to UNIT, public: what a trajectory takes
+    off a score at least. Ratios are not clipped individually, only their products are.
 
-    Sensitivity as in `weighted_sums`, by the same proof: a third integer stands for g'. A weight
-    that is not a number counts as u_t = 0, a reward that is not as g_t = 1/2.
+    A weight that is not a number counts as u_t = 0, a reward that is not as g_t = 1/2.
     """
     low, high = bounds
-    sums = np.zeros(ENTRIES, dtype=np.int64)
-    _add_steps(
-        transitions.trajectory_start,
-        transitions.reward,
-        transitions.ratio,
-        float(discount),
-        float(low),
-        float(high),
-        math.log(largest_weight),
-        horizon,
-        UNIT,
-        SQUARE_UNIT,
-        sums,
-    )
+    sums = np.zeros((clips.size, ENTRIES + 1), dtype=np.int64)
+    for place, clip in enumerate(clips.tolist()):
+        _add_steps(
+            transitions.trajectory_start,
+            transitions.reward,
+            transitions.ratio,
+            float(discount),
+            float(low),
+            float(high),
+            math.log(clip),
+            horizon,
+            UNIT,
+            SQUARE_UNIT,
+            0 if least is None else int(least[place]),
+            sums[place],
+        )
     return sums
-
-
-@numba.njit(cache=True, nogil=True)
-def _add(
-    start: Ints,
-    reward: Floats,
-    ratio: Floats,
-    discount: float,
-    low: float,
-    high: float,
-    most: float,
-    unit: int,
-    square: int,
-    sums: NDArray[np.int64],
-) -> None:
-    for trajectory in range(start.size - 1):
-        weight, gain, factor = 0.0, 0.0, 1.0
-        for t in range(start[trajectory], start[trajectory + 1]):
-            weight += math.log(ratio[t]) if ratio[t] != 0.0 else -math.inf
-            gain += factor * reward[t]
-            factor *= discount
-        q, h = 0, unit // 2
-        if weight >= most:
-            q = unit
-        elif weight > -math.inf:  # neither it nor one that is not a number
-            q = min(int(math.exp(weight - most) * unit + 0.5), unit)
-        if not math.isnan(gain):
-            part = min(max((gain - low) / (high - low), 0.0), 1.0)
-            h = min(int(part * unit + 0.5), unit)
-        _split(q, h, h, unit, square, sums)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -159,6 +106,7 @@ def _add_steps(
     horizon: int,
     unit: int,
     square: int,
+    least: int,
     sums: NDArray[np.int64],
 ) -> None:
     steps, factor = 0.0, 1.0
@@ -168,12 +116,12 @@ def _add_steps(
     nothing = (0.0 - low) / (high - low)
     for trajectory in range(start.size - 1):
         weight, share, rest = 0.0, 1.0 / steps, 1.0
-        kept, mine, gain, clipped = 0.0, 0.0, 0.0, 0.0
+        kept, mine, gain, clipped, above, off = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
         for t in range(start[trajectory], start[trajectory + 1]):
             weight += math.log(ratio[t]) if ratio[t] != 0.0 else -math.inf
-            clipped = 0.0
+            clipped, above = 0.0, 0.0
             if weight >= most:
-                clipped = 1.0
+                clipped, above = 1.0, (1.0 if weight > most + 1e-6 else 0.0)
             elif weight > -math.inf:  # neither it nor one that is not a number
                 clipped = math.exp(weight - most)
             part = 0.5
@@ -182,15 +130,18 @@ def _add_steps(
             kept += share * clipped
             mine += share * clipped * part
             gain += share * part
+            off += share * above
             rest -= share
             share *= discount
         rest = max(rest, 0.0)  # for the steps after its end
         kept += rest * clipped
         mine += rest * clipped * nothing
         gain += rest * nothing
+        off += rest * above
         q = min(int(kept * unit + 0.5), unit)
         g = _counts(mine, kept, unit)
         _split(q, g, _counts(gain - mine, 1.0 - kept, unit), unit, square, sums)
+        sums[7] += max(min(int(off * unit + 0.5), unit), least)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -368,7 +319,7 @@ class WeightedSums:
         # both.
         weight, squares = self._noise(WEIGHTED), self.variance / SQUARES**2
         seen = max(float(self.noised[MASSES]) / SQUARES, 0.0)
-        ends = _roots(
+        ends = roots(
             self.weight**2,
             seen,
             Quadratic(4 * max(self.weight, 0.0) ** 2 * weight, 0.0, squares),
@@ -397,7 +348,7 @@ class WeightedSums:
         spread = Quadratic(cap**2 * min(self._squares_at_most(), weight), -2 * cap * weight, count)
         above, below = cap * WEIGHTED, ALL
         noise = Quadratic(self._noise(above), -2 * self._noise(above, below), self._noise(below))
-        return _roots(
+        return roots(
             cap * float(self.weight), float(below @ self.masses), spread.plus(noise), quantile
         )
 
@@ -500,7 +451,7 @@ class WeightedSums:
         in half of the trials.
         """
         value, most = self._ratio(WEIGHTED_VALUE, WEIGHTED), self._squares_at_most()
-        far = _farthest(value)
+        far = farthest(value)
         spread = min(self._spread(self.masses[:3]), far.times(most), key=lambda one: one.at(value))
         # Of few people of large weight nearly all may have fared alike by chance: without one more,
         # who did not, intervals of some thirty held .70 to .88 of the time.
@@ -511,7 +462,7 @@ class WeightedSums:
         returns are rare those who came may have had too few of them by chance, and intervals
         without that person held .80 to .87 of the time."""
         spread = self._spread(self.masses[:3] + self.masses[3:])
-        return spread.plus(_farthest(self._ratio(VALUE, ALL)))
+        return spread.plus(farthest(self._ratio(VALUE, ALL)))
 
     def _noise(self, *combination: Floats) -> float:
         """The covariance by noise of two combinations of the six, or the variance of one."""
@@ -527,7 +478,7 @@ class WeightedSums:
         deviation."""
         masses = self.masses if masses is None else masses
         noise = Quadratic(self._noise(above), -2 * self._noise(above, below), self._noise(below))
-        return _roots(
+        return roots(
             float(above @ masses), float(below @ masses), spread.plus(noise), self.quantile
         )
 
@@ -543,12 +494,12 @@ class WeightedSums:
         return float(min(max((shared + self._noise(mine, its)) / scale, -1.0), 1.0))
 
 
-def _farthest(value: float) -> Quadratic:
+def farthest(value: float) -> Quadratic:
     """The largest (g - t)² that a return from 0 to 1 can have about this value."""
     return Quadratic(0.0, 0.0, 1.0) if value > 0.5 else Quadratic(1.0, -2.0, 1.0)
 
 
-def _roots(above: float, below: float, variance: Quadratic, quantile: float) -> Ends:
+def roots(above: float, below: float, variance: Quadratic, quantile: float) -> Ends:
     """All t with (above - t below)² <= quantile² variance(t); EVERYTHING if this set is
     unbounded."""
     square = quantile**2
