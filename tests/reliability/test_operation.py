@@ -317,10 +317,11 @@ def test_a_worker_that_can_make_no_children_charges_nobody(
     data are touched."""
     import asyncio
 
-    from discreet.isolation.children import Zygote
+    from discreet.isolation import children
     from discreet.usecases.services import open_services
     from discreet.worker.runner import Runner
 
+    monkeypatch.setattr(children, "template", None)  # it starts itself
     (tmp_path / "broken" / "discreet").mkdir(parents=True)
     (tmp_path / "broken" / "discreet" / "__init__.py").write_text("raise SystemExit(1)")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "broken"))
@@ -331,7 +332,7 @@ def test_a_worker_that_can_make_no_children_charges_nobody(
 
     async def go() -> None:
         async with open_services(running.settings) as services:
-            await Runner(services, Zygote()).run(job)
+            await Runner(services, children.Zygote()).run(job)
 
     asyncio.run(go())
     with running.client() as client:

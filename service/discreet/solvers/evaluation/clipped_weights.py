@@ -472,15 +472,17 @@ class ClippedSums:
     @cached_property
     def _policy_spread(self) -> Quadratic:
         """The sum of u² (g - t)², of which noise may be most: a standard deviation of that is added
-        (with half of it intervals held .84), and it is no more than that of u (g - t)²; and one
-        more person, since of few people of large weight nearly all may have fared alike by
-        chance."""
+        (with half of it intervals held .84). It is no more than that of u (g - t)², to which half
+        of one is added, as the lesser of the two is taken. And one more person, since of few people
+        of large weight nearly all may have fared alike by chance."""
         value = self._ratio(self._weighted_value, self._weighted)
         squares = self._sums[MASSES : MASSES + 3] / SQUARES
         known = about(*np.maximum(squares, 0.0).tolist())
         noise = self._noise(self._square(_distances(value, value)))
         known = known.plus(Quadratic(math.sqrt(noise), 0.0, 0.0))
         bound = about(*self._three(slice(1)))
+        noise = self._noise(self._of(0, _distances(value, value)))
+        bound = bound.plus(Quadratic(0.5 * math.sqrt(noise), 0.0, 0.0))
         return min(known, bound, key=lambda one: one.at(value)).plus(farthest(value))
 
     @cached_property
@@ -513,7 +515,10 @@ def _distances(t: float, s: float) -> tuple[float, float, float]:
 
 
 def about(A: float, B: float, C: float) -> Quadratic:
-    """The sum of (g - t)² of sums of g², 2 g (1 - g), (1 - g)², as a function of t."""
+    """The sum of (g - t)² of sums of g², 2 g (1 - g), (1 - g)², as a function of t. The second is
+    at most 2 sqrt(A C) (Cauchy-Schwarz): where noise makes it larger it is taken for that, since
+    the sum of squares would be negative."""
+    B = min(B, 2 * math.sqrt(A * C))
     return Quadratic(A, -(2 * A + B), A + B + C)
 
 
