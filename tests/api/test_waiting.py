@@ -262,7 +262,7 @@ def test_the_command_line_and_the_pages_say_why_a_job_waits(
         app, ["plan", str(asked), "--server", service.url, "--key", team.ada_key]
     )
     assert plan.exit_code == 1
-    assert "it would be refused" in " ".join(plan.stdout.split())
+    assert "would be refused: what is left of block" in " ".join(plan.stdout.split())
     team.ada.cancel(job_id)
 
 
