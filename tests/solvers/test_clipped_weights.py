@@ -21,12 +21,12 @@ from discreet.solvers.evaluation.clipped_weights import (
     SQUARES,
     UNIT,
     ClippedSums,
-    about,
     candidate_sums,
     centred_quantile,
     entries,
     sensitivity,
 )
+from discreet.solvers.evaluation.importance_sampling import about
 
 CLIPS = np.array([0.5, 1.0, 2.0, 11.3, 1e4])
 QUANTILE = 1.6448536269514722

@@ -45,6 +45,7 @@ from discreet.solvers.evaluation.importance_sampling import (
     Ends,
     Quadratic,
     Told,
+    about,
     farthest,
     roots,
 )
@@ -512,14 +513,6 @@ class ClippedSums:
 def _distances(t: float, s: float) -> tuple[float, float, float]:
     """(g - t) (g - s) by g², 2 g (1 - g) and (1 - g)²."""
     return (1 - t) * (1 - s), -((1 - t) * s + t * (1 - s)) / 2, t * s
-
-
-def about(A: float, B: float, C: float) -> Quadratic:
-    """The sum of (g - t)² of sums of g², 2 g (1 - g), (1 - g)², as a function of t. The second is
-    at most 2 sqrt(A C) (Cauchy-Schwarz): where noise makes it larger it is taken for that, since
-    the sum of squares would be negative."""
-    B = min(B, 2 * math.sqrt(A * C))
-    return Quadratic(A, -(2 * A + B), A + B + C)
 
 
 def centred_quantile(bias: float, deviation: float, level: float) -> float:

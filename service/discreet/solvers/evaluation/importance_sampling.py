@@ -439,8 +439,7 @@ class WeightedSums:
 
     def _spread(self, sums: Floats) -> Quadratic:
         """The sum of u (g - t)²."""
-        A, B, C = np.maximum(sums, 0.0)
-        return Quadratic(A, -(2 * A + B), A + B + C)
+        return about(*np.maximum(sums, 0.0).tolist())
 
     def _policy_spread(self) -> Quadratic:
         """At least the sum of u² (g - t)², which nothing that is released says: that of u (g - t)²,
@@ -492,6 +491,14 @@ class WeightedSums:
         its_variance = self._behaviour_spread().at(behaviour) + self._noise(its)
         scale = math.sqrt(max(mine_variance * its_variance, 1e-300))
         return float(min(max((shared + self._noise(mine, its)) / scale, -1.0), 1.0))
+
+
+def about(A: float, B: float, C: float) -> Quadratic:
+    """The sum of (g - t)² of sums of g², 2 g (1 - g), (1 - g)², as a function of t. The second is
+    at most 2 sqrt(A C) (Cauchy-Schwarz): where noise makes it larger it is taken for that, since
+    the sum of squares would be negative."""
+    B = min(B, 2 * math.sqrt(A * C))
+    return Quadratic(A, -(2 * A + B), A + B + C)
 
 
 def farthest(value: float) -> Quadratic:
