@@ -108,6 +108,7 @@ def compare(before: Answer, now: Answer) -> Comparison:
         and name not in now.parquet
         and any(is_number(one.document["result"].get(name)) for one in (before, now))
     ]
+    figures.sort(key=lambda one: one.lower is None)  # what is known of the answer comes first
     links = pair.links()
     kinds = set(pair.kinds.values())
     return Comparison(
