@@ -276,7 +276,7 @@ def look_at(
         if "what-if" in addresses:
             seen.go(addresses["what-if"])
             seen.page.get_by_role("slider", name="Discomfort weight: slider").press("PageUp")
-            seen.page.locator("[data-ask-status]", has_text="beside the first answer").wait_for()
+            seen.page.locator("[data-ask-status]", has_text="Updated. Price: 0.").wait_for()
             take(seen, "what-if", look)
     wanted = {name: address for name, address in OPERATORS.items() if name in addresses}
     if wanted:

@@ -537,7 +537,7 @@ def test_another_answer_beside_the_first_is_accessible_and_fits_a_phone(
         seen.go(people.job("dr_ensemble"))
         page.get_by_text("More that is free to ask").press("Enter")
         page.get_by_role("slider", name="Discomfort weight: slider").press("ArrowRight")
-        page.locator("[data-ask-status]", has_text="below, beside the first answer").wait_for()
+        page.locator("[data-ask-status]", has_text="Updated. Price: 0.").wait_for()
         seen.draw()
         found = problems_of(seen, axe)
         page.get_by_label("Discomfort weight", exact=True).fill("none")

@@ -107,7 +107,7 @@ def test_agents_come_to_the_joint_optimum_and_nobody_sees_anything_else(shared: 
     result, certificate = answer["result"], answer["certificate"]
     assert set(result) == {"status", "rounds", "transcript", "evidence", "tables"}
     assert (result["status"], result["rounds"]) == ("converged", 0)
-    assert answer["job"]["headline"].startswith("The agents have computed on shares")
+    assert answer["job"]["headline"].startswith("Computed on secret shares; ")
     assert is_signed(certificate)
     section = certificate["cryptographic"]
     assert (section["protocol"], section["security"], section["threshold"]) == (
@@ -217,7 +217,7 @@ def test_a_limit_that_cannot_be_kept(shared: Federation) -> None:
     with shared.client() as client:
         answer = client.result(job)
     assert answer["result"]["status"] == "infeasible"
-    assert "The limit cannot be kept in every hour" in answer["job"]["headline"]
+    assert "the limit cannot be kept in every hour" in answer["job"]["headline"]
 
 
 def test_an_agent_that_cannot_be_reached_ends_the_job(shared: Federation) -> None:
