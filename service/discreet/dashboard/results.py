@@ -34,9 +34,6 @@ from discreet.web.drawings import Drawn, drawn
 from discreet.web.responses import resource
 from discreet.web.results import result_text
 from discreet.web.security import CurrentServices
-from discreet_client.answers import answer_of
-from discreet_client.flows import NotWritten
-from discreet_client.results import written
 
 EXCEL = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 
@@ -220,6 +217,10 @@ async def download_workbook(
 
 
 def _workbook(found: Drawn, job: Mapping[str, Any]) -> bytes:
+    from discreet_client.answers import answer_of  # noqa: PLC0415 - few ask for it
+    from discreet_client.flows import NotWritten  # noqa: PLC0415
+    from discreet_client.results import written  # noqa: PLC0415
+
     answer = answer_of({"job": job, "result": found.result}, {})
     answer.network = found.row["problem"].get("network") or {}
     try:

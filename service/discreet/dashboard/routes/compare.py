@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import anyio.to_thread
 from fastapi import APIRouter, Query, Request
@@ -20,8 +20,9 @@ from discreet.usecases.services import Services
 from discreet.web.drawings import drawn
 from discreet.web.security import CurrentServices
 from discreet_client import intervals
-from discreet_client.answers import answer_of
-from discreet_client.comparison import Comparison, Difference, compare
+
+if TYPE_CHECKING:
+    from discreet_client.comparison import Comparison, Difference
 
 router = APIRouter(include_in_schema=False)
 
@@ -90,6 +91,9 @@ async def _differences(services: Services, viewer: Reader, both: list[Answer]) -
     """What changed from the first to the second; None unless both have a result, of one kind."""
     if None in (one.result for one in both) or both[0].row["kind"] != both[1].row["kind"]:
         return None
+    from discreet_client.answers import answer_of  # noqa: PLC0415 - few ask for it
+    from discreet_client.comparison import compare  # noqa: PLC0415
+
     found = []
     for one in both:
         drawing = await drawn(services, viewer.principal, one.row["id"])
