@@ -376,9 +376,7 @@ def test_what_may_be_asked_again_was_not_fixed_at_the_release(kind: str, place: 
 def test_what_may_be_asked_again_is_said_where_it_holds(kind: str) -> None:
     problem = problems.KINDS[kind]
     assert problem.asked_again.keys() <= problem.model_fields.keys() - NOT_ASKED
-    found = [
-        one.problem.free(one.public) for one in worst_cases(problem.model_fields["kind"].default)
-    ]
+    found = [one.problem.free(one.public) for one in worst_cases(kind)]
     for name, when in problem.asked_again.items():
         where = [name in free for free in found]
         assert all(where) if when == ALWAYS else any(where) > all(where)

@@ -316,6 +316,7 @@ def test_methods_without_an_interval_give_none() -> None:
     assert one["uncertainty"] == {
         "level": 0.9,
         "values": {},
+        "kinds": {},
         "noise_dominates": {},
         "mostly_noise": False,
     }

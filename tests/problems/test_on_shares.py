@@ -96,7 +96,7 @@ def test_a_simulation_over_time() -> None:
     _, result, _ = run(body)
     assert result["status"] == "iteration_limit"
     line = headlines(body, result)[0]
-    assert "is not within the tolerance" in line.before
+    assert "outside the tolerance" in line.before
 
 
 def test_what_is_refused_over_time() -> None:

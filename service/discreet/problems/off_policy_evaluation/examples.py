@@ -228,9 +228,14 @@ def _chosen_cases() -> list[tuple[str, dict[str, Any], dict[str, Any], tuple[Any
     own = {**asked, "max_importance": 8}
     added, replaced = ([none], [none, full]), ([none, whole], [none, full])
     either = ([none, low], [none, full])
+    # The second visit of the one whom both have tells the discount.
     heavy, light = (
-        [{**one[0], "terminal": False}, *({**one[0], "terminal": False, "behaviour": 1.0},) * 2]
-        for one in (full, none)
+        [
+            {**one[0], "terminal": False},
+            {**one[0], "terminal": False, "behaviour": 1.0, "reward": second},
+            {**one[0], "terminal": False, "behaviour": 1.0},
+        ]
+        for one, second in ((full, 1.0), (none, 0.0))
     )
     return [
         ("importance sampling, one visit, added", part, own, added, 1, 0),
@@ -349,9 +354,13 @@ def otherwise(problem: OffPolicyRequest, public: OffPolicyPublic) -> dict[str, d
     cap = problem.max_importance if isinstance(problem.max_importance, float) else 4
     named = "minibatch" if problem.method in ("auto", "moments") else "moments"
     low, high = problem.return_bounds or public.returns(problem.discount)
+    estimand = "sum" if problem.estimand == "mean_per_visit" else "mean_per_visit"
+    # Of a single visit a discount means nothing, nor do bounds of returns that are all at one end:
+    # another clip comes beside them.
+    clipped = {"max_importance": cap / 2} if public.horizon == 1 else {}
     return {
         "features": {"features": identity},
-        "discount": {"discount": problem.discount / 2},
+        "discount": {"discount": problem.discount / 2, **clipped},
         "method": {
             "method": named,
             "clip": None,
@@ -365,7 +374,9 @@ def otherwise(problem: OffPolicyRequest, public: OffPolicyPublic) -> dict[str, d
         "sampling": {"sampling": (problem.sampling or 1) / 2},
         "max_importance": {"max_importance": cap / 2},
         "regularization": {"regularization": 3 * (problem.regularization or 1)},
-        "return_bounds": {"return_bounds": [low, (low + high) / 2]},
+        "return_bounds": {"return_bounds": [low, (low + high) / 2], **clipped},
+        "estimand": {"estimand": estimand},
+        "rule_visits": {"rule_visits": None if problem.rule_visits else 1},
         "uncertainty": {"uncertainty": not problem.uncertainty},
         "initial": {"initial": [0.0] * (n - 1) + [1.0] if public.states else [[0.5] * n]},
     }

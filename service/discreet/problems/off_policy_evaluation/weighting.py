@@ -108,6 +108,14 @@ class ImportanceSampling(MethodOfSums):
         if "estimand" in cls.takes and asked.estimand == MEAN_PER_VISIT and asked.discount != 1:
             says = "1 where the mean reward of a visit is asked for: all visits count alike"
             found.append(FieldIssue("/problem/discount", says))
+        if "rule_visits" in cls.takes and (asked.rule_visits or 0) >= public.horizon:
+            says = (
+                f"below the horizon, {public.horizon}: leave it out to follow the rule throughout"
+            )
+            found.append(FieldIssue("/problem/rule_visits", f"{says}; found {asked.rule_visits}"))
+        if asked.estimand == MEAN_PER_VISIT and public.horizon == 1:
+            says = "sum where each person has one visit, which is its mean"
+            found.append(FieldIssue("/problem/estimand", f"{says}; found {asked.estimand}"))
         if asked.return_bounds is not None:
             low, high = asked.return_bounds
             least, most = returns_of(asked, public)
