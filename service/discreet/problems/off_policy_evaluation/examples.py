@@ -228,15 +228,14 @@ def _chosen_cases() -> list[tuple[str, dict[str, Any], dict[str, Any], tuple[Any
     own = {**asked, "max_importance": 8}
     added, replaced = ([none], [none, full]), ([none, whole], [none, full])
     either = ([none, low], [none, full])
-    # The second visit of the one whom both have tells the discount.
-    heavy, light = (
-        [
-            {**one[0], "terminal": False},
-            {**one[0], "terminal": False, "behaviour": 1.0, "reward": second},
-            {**one[0], "terminal": False, "behaviour": 1.0},
-        ]
-        for one, second in ((full, 1.0), (none, 0.0))
-    )
+    later = {"terminal": False, "behaviour": 1.0}
+    heavy = [{**full[0], "terminal": False}, *({**full[0], **later},) * 2]
+    # The second visit tells the discount, and that the rule ends there: the weight is 0.
+    light = [
+        {**full[0], **later, "reward": -1.0},
+        {**none[0], **later, "reward": 0.0},
+        {**full[0], **later, "reward": -1.0},
+    ]
     return [
         ("importance sampling, one visit, added", part, own, added, 1, 0),
         ("importance sampling, one visit, replaced", known, own, replaced, 1, 0),
