@@ -219,6 +219,7 @@ def of_roads(hands: Hands, folder: Path) -> None:
     hands.follow("Register")
     hands.follow("New job on it")
     hands.page.locator("#panel-form .field").first.wait_for()
+    hands.choose("Network: how", "Road network")  # none is made up for one's own trips
     hands.follow("Read it from files")
     hands.take("Files of the network", roads(folder))
     for heading in ("Which column is which?", "How the files were read"):
