@@ -52,6 +52,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "clients/agent",
         "clients/python",
         "migrations",
+        "docs/decisions",
         "docs/problems",
         "tests",
         ".ci",
